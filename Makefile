@@ -1,0 +1,154 @@
+# barewave: one build. `make help` lists the targets.
+#
+# Rooms are folders; every .c in a room belongs to it, so adding a file needs
+# no change here. SAN=1 builds everything under build/san with ASan and UBSan.
+
+CC       := clang-19
+LD_GPU   := ld.lld-19
+CFLAGS   ?= -O2 -g
+WARN     := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+B        := build
+ifeq ($(SAN),1)
+B        := build/san
+SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+endif
+
+PKGS     := libdrm_amdgpu libelf libdw msgpack jansson libzstd
+PKGINC    = $(shell pkg-config --cflags $(PKGS))
+PKGLIB    = $(shell pkg-config --libs $(PKGS))
+
+STD      := -std=gnu11 -D_GNU_SOURCE -I. -pthread
+# The interpreter is written over 32-lane vectors; x86-64-v3 is checked at start-up.
+VGPUARCH := -march=x86-64-v3
+DEPS      = -MMD -MP
+
+ROOMS    := kfd memory queues codeobj engine
+LIB_SRC  := $(wildcard $(ROOMS:%=%/*.c))
+LIB_OBJ  := $(LIB_SRC:%.c=$(B)/%.o) $(B)/kernels/embed.o
+TOOL_SRC := $(wildcard tools/*.c)
+TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/%.o)
+VGPU_SRC := $(wildcard tools/vgpu/*.c tools/vgpu/*/*.c)
+VGPU_OBJ := $(VGPU_SRC:%.c=$(B)/%.o)
+# The device without the libc surface, for unit tests of its parts.
+VGPU_CORE := $(filter-out $(B)/tools/vgpu/preload/%,$(VGPU_OBJ))
+
+KSRC     := $(wildcard kernels/*.c)
+KASM     := $(wildcard kernels/*.s)
+KCO      := $(KSRC:kernels/%.c=$(B)/kernels/%.co) $(KASM:kernels/%.s=$(B)/kernels/%.co)
+KFLAGS   := -target amdgcn-amd-amdhsa -mcpu=gfx1151 -nogpulib -O3 -std=gnu11 -ffreestanding \
+            -mcode-object-version=5 -Wall -Wextra -Werror -I.
+
+# tests/unit_*.c   pure code, no device; also built and run under sanitizers
+# tests/vgpu_*.c   parts of the virtual device, linked directly
+# tests/virt_*.c   the driver on the virtual device (run with it preloaded)
+# tests/e2e_*.c    run the built programs
+UNIT     := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/unit_*.c))
+VGPUT    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/vgpu_*.c))
+VIRT     := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/virt_*.c))
+E2E      := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/e2e_*.c))
+RUNNERS  := $(patsubst tests/runners/%.c,$(B)/tests/%,$(wildcard tests/runners/*.c))
+TESTS    := $(UNIT) $(VGPUT) $(VIRT) $(E2E)
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all setup demo check check-unit check-san format lint clean help
+
+all: $(B)/barewave $(B)/libvgpu.so $(KCO) ## build the program, the virtual device and the kernels
+
+setup: ## install missing Debian packages (scripts/packages.txt)
+	@scripts/setup.sh
+
+demo: ## set up, build, and run the bundled model on the virtual gfx1151
+	@scripts/setup.sh
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@scripts/demo.sh
+
+check: ## set up, build, and run every test; the last line is the count
+	@scripts/setup.sh
+	@$(MAKE) --no-print-directory -j$$(nproc) all tests
+	@$(MAKE) --no-print-directory -j$$(nproc) SAN=1 tests-unit
+	@tests/run.sh
+
+tests: $(TESTS) $(RUNNERS)
+tests-unit: $(UNIT)
+check-unit: tests-unit ## the host-only tests alone
+	@tests/run.sh unit
+
+# --- host objects -----------------------------------------------------------
+$(B)/tools/vgpu/%.o: tools/vgpu/%.c
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) -O3 $(VGPUARCH) -fPIC -fvisibility=hidden -Itools/vgpu $(PKGINC) $(DEPS) -c $< -o $@
+
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) -fPIC $(PKGINC) $(DEPS) -c $< -o $@
+
+$(B)/libbarewave.a: $(LIB_OBJ)
+	@rm -f $@
+	llvm-ar-19 rcs $@ $^
+
+$(B)/libvgpu_core.a: $(VGPU_CORE)
+	@rm -f $@
+	llvm-ar-19 rcs $@ $^
+
+$(B)/barewave: $(TOOL_OBJ) $(B)/libbarewave.a
+	$(CC) -pthread $(SANFLAGS) $^ $(PKGLIB) -lm -o $@
+
+$(B)/libvgpu.so: $(VGPU_OBJ)
+	$(CC) -shared -pthread $(SANFLAGS) -Wl,-z,now $^ -lm -ldl -o $@
+
+# --- device code ------------------------------------------------------------
+$(B)/kernels/%.o: kernels/%.c
+	@mkdir -p $(@D)
+	$(CC) $(KFLAGS) $(DEPS) -c $< -o $@
+
+$(B)/kernels/%.o: kernels/%.s
+	@mkdir -p $(@D)
+	$(CC) $(KFLAGS) -c $< -o $@
+
+$(B)/kernels/%.co: $(B)/kernels/%.o
+	$(LD_GPU) -shared $< -o $@
+
+$(B)/kernels/embed.S: $(KCO) scripts/embed.sh
+	scripts/embed.sh $(KCO) > $@
+
+$(B)/kernels/embed.o: $(B)/kernels/embed.S
+	$(CC) -c $< -o $@
+
+# --- tests ------------------------------------------------------------------
+$(B)/tests/unit_%: tests/unit_%.c $(B)/libbarewave.a
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(PKGINC) $(DEPS) $< $(B)/libbarewave.a $(PKGLIB) -lcriterion -lm -o $@
+
+$(B)/tests/virt_%: tests/virt_%.c $(B)/libbarewave.a
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(PKGINC) $(DEPS) $< $(B)/libbarewave.a $(PKGLIB) -lcriterion -lm -o $@
+
+$(B)/tests/vgpu_%: tests/vgpu_%.c $(B)/libvgpu_core.a
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(B)/libvgpu_core.a $(PKGLIB) -lcriterion -ldl -lm -o $@
+
+$(B)/tests/e2e_%: tests/e2e_%.c
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(PKGINC) $(DEPS) $< $(PKGLIB) -lcriterion -lm -o $@
+
+$(B)/tests/%: tests/runners/%.c $(B)/libvgpu_core.a $(B)/libbarewave.a
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(B)/libvgpu_core.a $(B)/libbarewave.a $(PKGLIB) -ldl -lm -o $@
+
+# --- housekeeping -----------------------------------------------------------
+C_FILES = $(shell git ls-files '*.c' '*.h')
+
+format: ## apply .clang-format to every C file
+	clang-format -i $(C_FILES)
+
+lint: ## clang-tidy and cppcheck
+	scripts/lint.sh
+
+clean: ## remove build/
+	rm -rf build
+
+help: ## this list
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

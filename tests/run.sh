@@ -1,0 +1,54 @@
+#!/bin/sh
+# Runs the built test programs and closes with "N passed, N failed, N skipped".
+# Usage: tests/run.sh [unit|san|vgpu|virt|e2e ...]; default: all of them.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+sets=${*:-unit san vgpu virt e2e}
+log=build/tests/log
+mkdir -p "$log"
+passed=0 failed=0 skipped=0 bad=
+
+run() { # name, command...
+	name=$1
+	shift
+	out=$log/$name.txt
+	start=$(date +%s)
+	timeout -k 10 600 "$@" >"$out" 2>&1
+	rc=$?
+	# Criterion's synthesis line: Tested: N | Passing: N | Failing: N | Crashing: N
+	set -- $(sed 's/\x1b\[[0-9;]*m//g' "$out" | grep -a 'Synthesis:' | tail -1 | grep -o '[0-9]\+')
+	if [ $# -lt 4 ]; then
+		echo "FAIL $name: no summary, exit $rc"
+		tail -20 "$out"
+		failed=$((failed + 1)) bad="$bad $name"
+		return
+	fi
+	s=$(grep -ac 'SKIP:' "$out")
+	passed=$((passed + $2)) failed=$((failed + $3 + $4)) skipped=$((skipped + s))
+	[ "$s" -gt 0 ] && grep -a 'SKIP:' "$out" | sort -u
+	if [ $(($3 + $4)) -gt 0 ] || [ $rc -ne 0 ]; then
+		[ $(($3 + $4)) -gt 0 ] || failed=$((failed + 1))
+		bad="$bad $name"
+		echo "FAIL $name: exit $rc"
+		sed 's/\x1b\[[0-9;]*m//g' "$out" | grep -aE 'FAIL|CRASH|ERR|----' | head -40
+	fi
+	echo "$name: $2 of $1 passed in $(($(date +%s) - start)) s"
+}
+
+for set in $sets; do
+	case $set in
+	unit) for t in build/tests/unit_*; do [ -x "$t" ] && run "$(basename "$t")" "$t" --color=never; done ;;
+	san) for t in build/san/tests/unit_*; do
+		[ -x "$t" ] && [ "${t%.d}" = "$t" ] && run "san_$(basename "$t")" "$t" --color=never
+	done ;;
+	vgpu) for t in build/tests/vgpu_*; do [ -x "$t" ] && run "$(basename "$t")" "$t" --color=never; done ;;
+	virt) for t in build/tests/virt_*; do
+		[ -x "$t" ] && run "$(basename "$t")" build/barewave vgpu -- "$t" --color=never
+	done ;;
+	e2e) for t in build/tests/e2e_*; do [ -x "$t" ] && run "$(basename "$t")" "$t" --color=never; done ;;
+	esac
+done
+[ -z "$bad" ] || echo "failing:$bad (logs in $log)"
+[ $((passed + failed)) -gt 0 ] || failed=1
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,95 @@
+/* The command processor: queues mapped on the (virtual) hardware, AQL packets, dispatch of
+ * workgroups to workers, signals, interrupts.
+ *
+ * cp/ knows nothing of ioctls. kfd/ maps and unmaps queues here; cp/ reports back only through
+ * the interrupt ring (cp_irq_next), drained by kfd/'s own thread, so cp/ never takes kfd/'s locks.
+ */
+#ifndef VGPU_CP_H
+#define VGPU_CP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vm/vm.h"
+
+enum cp_queue_type { CP_PM4, CP_SDMA, CP_AQL };
+
+/* What the MQD carries: everything the hardware knows of a queue. */
+struct cp_mqd {
+	enum cp_queue_type type;
+	struct vm *vm;
+	void *process;		/* kfd/'s process, opaque here */
+	uint32_t queue_id;	/* per process */
+	uint32_t doorbell;	/* index (8-byte units) in the process's doorbell page */
+	gva_t ring;
+	uint32_t ring_bytes;
+	gva_t rptr, wptr;	/* addresses given at CREATE_QUEUE */
+	gva_t eop;
+	uint32_t eop_bytes;
+	gva_t cwsr;		/* save area */
+	uint32_t cwsr_bytes, ctl_stack_bytes;
+	uint32_t priority;
+	uint64_t tba, tma;	/* second-level trap handler, read at wave launch and at a trap */
+	bool ttmp_setup;	/* RUNTIME_ENABLE: TTMPs carry dispatch information */
+	uint64_t lds_base, scratch_base; /* apertures of the process */
+};
+
+struct cp_queue;
+
+/* The process's doorbell page: 8 KiB the client stores to, device side. */
+struct cp_doorbells;
+int cp_doorbells_create(struct vm *vm, struct cp_doorbells **out, int *memfd, uint64_t *memfd_off);
+void cp_doorbells_destroy(struct cp_doorbells *d);
+/* The client mapped the page at addr (size bytes): arms the write watch on it. */
+void cp_doorbells_mapped(struct cp_doorbells *d, void *addr, uint64_t size);
+void cp_doorbells_unmapped(struct cp_doorbells *d, void *addr, uint64_t size);
+
+int cp_queue_create(const struct cp_mqd *mqd, struct cp_doorbells *d, struct cp_queue **out);
+void cp_queue_destroy(struct cp_queue *q); /* must be unmapped */
+/* ADD_QUEUE / REMOVE_QUEUE of MES. Unmap returns when no wave of the queue runs; a dispatch in
+ * flight is kept as data and continues at the next map. 0 or -errno. */
+int cp_queue_map(struct cp_queue *q);
+int cp_queue_unmap(struct cp_queue *q);
+bool cp_queue_mapped(const struct cp_queue *q);
+/* Changes ring, size or priority of an unmapped queue. */
+int cp_queue_update(struct cp_queue *q, const struct cp_mqd *mqd);
+void cp_queue_set_trap_handler(struct cp_queue *q, uint64_t tba, uint64_t tma);
+/* Writes saved waves of an unmapped queue to its save area and reports the four header words. */
+struct cp_wave_state {
+	uint32_t control_stack_offset, control_stack_size, wave_state_offset, wave_state_size;
+};
+int cp_queue_wave_state(struct cp_queue *q, struct cp_wave_state *out);
+
+/* ---- interrupts ---------------------------------------------------------- */
+
+enum cp_irq_kind {
+	CP_IRQ_EVENT,	    /* end of pipe, s_sendmsg(INTERRUPT), SDMA trap: event id */
+	CP_IRQ_VM_FAULT,
+	CP_IRQ_QUEUE_ERROR, /* packet or wave exception: code = KFD exception code (EC_*) */
+};
+
+struct cp_irq {
+	enum cp_irq_kind kind;
+	void *process;
+	uint32_t queue_id;
+	uint32_t event_id;     /* EVENT */
+	uint32_t code;	       /* QUEUE_ERROR */
+	struct vm_fault fault; /* VM_FAULT */
+	char text[240];	       /* human report: disassembly, PC, packet dump; may be empty */
+};
+
+/* Blocks until an interrupt is there; false once cp_stop() was called. */
+bool cp_irq_next(struct cp_irq *out);
+
+/* Starts/stops the device's threads (one CP thread, workers). Lazy: the first mapped queue
+ * starts them. All signals are blocked in them. After fork, the child starts its own. */
+int cp_start(unsigned workers);
+void cp_stop(void);
+
+/* What ran, for the fidelity report and for tests. */
+struct cp_stats {
+	uint64_t packets, dispatches, groups, waves, insns, approximated, faults, unsupported;
+};
+void cp_stats(struct cp_stats *out);
+
+#endif

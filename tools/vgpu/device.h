@@ -1,0 +1,48 @@
+/* The virtual device: what it is configured to be, its clock, its named rules. */
+#ifndef VGPU_DEVICE_H
+#define VGPU_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Configuration: defaults describe a Strix Halo (40 CUs, 1 GiB carve-out); VGPU_CONFIG names an
+ * INI file of "key = value" lines that override them, VGPU_SET holds more, comma separated.
+ * Only the virtual device reads these variables; no client does. */
+struct vgpu_config {
+	uint32_t cus;		    /* 40 */
+	uint64_t ram_bytes;	    /* RAM visible to the pretended Linux */
+	uint64_t vram_bytes;	    /* carve-out */
+	uint64_t gtt_bytes;	    /* ttm.pages_limit * 4096 */
+	char kernel[16];	    /* personality: "6.12" or "7.3" */
+	bool isa;		    /* false: no instruction executes; every dispatch raises an error */
+	uint32_t workers;	    /* 0: one per online CPU */
+	uint64_t seed;
+	bool deterministic;	    /* one worker, seeded quanta */
+	uint32_t mes_version, mec_version, sdma_version;
+	bool clock_virtual;	    /* run ahead instead of following real time */
+};
+extern struct vgpu_config vgpu_config;
+int vgpu_config_load(void); /* 0, or -EINVAL after printing file, line, key and value */
+
+/* One clock: nanoseconds since the device appeared. Timeouts, delays, restore timers and
+ * timestamps all use it. It follows CLOCK_MONOTONIC or jumps ahead to the next deadline. */
+uint64_t vgpu_clock_ns(void);
+uint64_t vgpu_clock_gpu(void); /* 100 MHz shader realtime counter */
+
+/* Named rules: every kernel check and machine behaviour that can be switched. rules.def rows:
+ * RULE(name, default, "what it is and where the kernel or hardware says so"). A personality is a
+ * set of switches; a planted defect is one switch. Set with VGPU_SET=rule.NAME=0|1. */
+enum vgpu_rule {
+#define RULE(name, def, text) RULE_##name,
+#include "rules.def"
+#undef RULE
+	RULE_COUNT
+};
+bool vgpu_rule(enum vgpu_rule r);
+
+/* One line to the device log (VGPU_LOG=FILE, default none), the way dmesg would have it. */
+void vgpu_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* A report for the person running it: device log and stderr. */
+void vgpu_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
