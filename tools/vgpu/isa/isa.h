@@ -49,6 +49,7 @@ enum {
 	OPF_CMPX = 1u << 6,	/* writes EXEC */
 	OPF_SDST = 1u << 7,	/* VOP3SD: second, scalar destination */
 	OPF_F16 = 1u << 8,	/* 16-bit operands: op_sel picks halves */
+	OPF_ONCE = 1u << 9,	/* wave64: called once for both halves (x->half is 0) */
 };
 
 /* ---- operands ------------------------------------------------------------ */
