@@ -7,27 +7,40 @@
 
 /* Configuration: defaults describe a Strix Halo (40 CUs, 1 GiB carve-out); VGPU_CONFIG names an
  * INI file of "key = value" lines that override them, VGPU_SET holds more, comma separated.
- * Only the virtual device reads these variables; no client does. */
+ * Only the virtual device reads these variables; no client does. Keys are the field names
+ * without "_bytes"; sizes take K, M, G; clock = real|virtual; rule.NAME = 0|1. */
 struct vgpu_config {
-	uint32_t cus;		    /* 40 */
-	uint64_t ram_bytes;	    /* RAM visible to the pretended Linux */
-	uint64_t vram_bytes;	    /* carve-out */
-	uint64_t gtt_bytes;	    /* ttm.pages_limit * 4096 */
-	char kernel[16];	    /* personality: "6.12" or "7.3" */
-	bool isa;		    /* false: no instruction executes; every dispatch raises an error */
-	uint32_t workers;	    /* 0: one per online CPU */
+	uint32_t cus;        /* 40 */
+	uint64_t ram_bytes;  /* RAM visible to the pretended Linux (MemTotal) */
+	uint64_t vram_bytes; /* carve-out */
+	uint64_t gtt_bytes;  /* ttm.pages_limit * 4096 */
+	char kernel[16];     /* personality: "6.12" or "7.3" */
+	bool isa;            /* false: no instruction executes; every dispatch raises an error */
+	uint32_t workers;    /* 0: one per online CPU */
 	uint64_t seed;
-	bool deterministic;	    /* one worker, seeded quanta */
+	bool deterministic; /* one worker, seeded quanta */
 	uint32_t mes_version, mec_version, sdma_version;
-	bool clock_virtual;	    /* run ahead instead of following real time */
+	bool clock_virtual;    /* run ahead instead of following real time */
+	uint32_t gpus;         /* 1; 0: the module is loaded but no device was probed */
+	uint32_t pci_bus;      /* 0xc5: the device is 0000:c5:00.0 */
+	uint32_t subsystem;    /* subsystem vendor | subsystem device << 16 */
+	uint32_t render_minor; /* 128 */
+	uint32_t hz;           /* 250: jiffies, for rounding of timeouts */
 };
 extern struct vgpu_config vgpu_config;
-int vgpu_config_load(void); /* 0, or -EINVAL after printing file, line, key and value */
+/* Reads the environment once; later calls return the first answer.
+ * 0, or -EINVAL after printing file, line, key and value. */
+int vgpu_config_load(void);
 
 /* One clock: nanoseconds since the device appeared. Timeouts, delays, restore timers and
  * timestamps all use it. It follows CLOCK_MONOTONIC or jumps ahead to the next deadline. */
 uint64_t vgpu_clock_ns(void);
 uint64_t vgpu_clock_gpu(void); /* 100 MHz shader realtime counter */
+/* clock_virtual only: makes the clock read at least ns. Whoever waits for a deadline with nothing
+ * else to do calls it instead of sleeping. */
+void vgpu_clock_advance(uint64_t ns);
+/* How far the clock has run ahead of real time, ns: added to host clocks that clients compare. */
+uint64_t vgpu_clock_ahead(void);
 
 /* Named rules: every kernel check and machine behaviour that can be switched. rules.def rows:
  * RULE(name, default, "what it is and where the kernel or hardware says so"). A personality is a
@@ -38,7 +51,15 @@ enum vgpu_rule {
 #undef RULE
 	RULE_COUNT
 };
-bool vgpu_rule(enum vgpu_rule r);
+extern bool vgpu_rule_on[RULE_COUNT];
+static inline bool vgpu_rule(enum vgpu_rule r)
+{
+	return vgpu_rule_on[r];
+}
+/* 0, or -ENOENT for a name that is no rule. */
+int vgpu_rule_set(const char *name, bool on);
+const char *vgpu_rule_name(enum vgpu_rule r);
+const char *vgpu_rule_text(enum vgpu_rule r);
 
 /* One line to the device log (VGPU_LOG=FILE, default none), the way dmesg would have it. */
 void vgpu_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
