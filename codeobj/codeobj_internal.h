@@ -1,0 +1,61 @@
+/* Shared by the files of this room only. */
+#ifndef CODEOBJ_INTERNAL_H
+#define CODEOBJ_INTERNAL_H
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "codeobj/codeobj.h"
+
+/* AMDGPUUsage, "Relocation Records"; elf.h does not have them. */
+enum {
+	R_AMDGPU_NONE = 0,
+	R_AMDGPU_ABS32_LO = 1,
+	R_AMDGPU_ABS32_HI = 2,
+	R_AMDGPU_ABS64 = 3,
+	R_AMDGPU_REL32 = 4,
+	R_AMDGPU_REL64 = 5,
+	R_AMDGPU_ABS32 = 6,
+	R_AMDGPU_REL32_LO = 10,
+	R_AMDGPU_REL32_HI = 11,
+	R_AMDGPU_RELATIVE64 = 13,
+};
+
+/* Where a refusal is written; text may be NULL. */
+struct co_err {
+	char *text;
+	size_t len;
+};
+
+__attribute__((format(printf, 3, 4))) static inline int co_refuse(const struct co_err *e, int rc,
+								   const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!e->text || !e->len)
+		return rc;
+	va_start(ap, fmt);
+	vsnprintf(e->text, e->len, fmt, ap);
+	va_end(ap);
+	return rc;
+}
+
+/* What the metadata says of a kernel before its symbol is looked up. */
+struct co_meta_kernel {
+	struct co_kernel k;
+	char *symbol; /* "NAME.kd" */
+};
+
+struct co_meta {
+	char target[64];
+	uint32_t version[2];
+	struct co_meta_kernel *kernels;
+	uint32_t n_kernels;
+};
+
+/* Reads an NT_AMDGPU_METADATA descriptor. m is zeroed by the caller and freed by co_meta_free
+ * whatever the result. */
+int co_meta_parse(const void *desc, size_t n, struct co_meta *m, const struct co_err *e);
+void co_meta_free(struct co_meta *m);
+
+#endif
