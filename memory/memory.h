@@ -66,5 +66,26 @@ struct ledger_hit {
 	uint32_t generation;
 };
 bool memory_who(const struct memory *m, uint64_t va, struct ledger_hit *out);
+/* As memory_who, else the BO (alive first) that ends closest below va: offset >= size says how far
+ * past its end the address lies. False when nothing lies below. */
+bool memory_near(const struct memory *m, uint64_t va, struct ledger_hit *out);
+/* Live BOs of ours (what memory_destroy would refuse on). */
+unsigned memory_live_count(const struct memory *m);
+
+/* The ledger: every step, in order, never forgotten. Owner names are copies it keeps. */
+enum ledger_kind { LEDGER_ALLOC, LEDGER_MAP, LEDGER_UNMAP, LEDGER_FREE, LEDGER_ADOPT };
+struct ledger_record {
+	uint64_t ns; /* CLOCK_MONOTONIC */
+	uint64_t va, size, handle;
+	const char *owner;
+	uint32_t generation; /* of the BO: counts allocations, from 1 */
+	enum ledger_kind kind;
+};
+/* Copies up to n records from `first` on; returns how many there are in all. */
+uint64_t memory_ledger(const struct memory *m, uint64_t first, struct ledger_record *out,
+		       uint64_t n);
+/* Enters memory the kernel keeps until the process ends (the event page): counted, looked up, not
+ * ours to free. Entering the same handle again changes nothing. 0 or -ENOMEM. */
+int memory_adopt(struct memory *m, const char *owner, uint64_t va, uint64_t size, uint64_t handle);
 
 #endif

@@ -8,6 +8,7 @@
 #define QUEUES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct kfd;
@@ -46,12 +47,18 @@ void signal_set(struct signal *s, int64_t value); /* host, before submission */
 int64_t signal_load(const struct signal *s);	  /* acquire */
 
 /* Why a wait ended early. */
-enum queue_fault_kind { QUEUE_FAULT_NONE, QUEUE_FAULT_MEMORY, QUEUE_FAULT_HW, QUEUE_FAULT_PACKET };
+enum queue_fault_kind {
+	QUEUE_FAULT_NONE,
+	QUEUE_FAULT_MEMORY, /* the GPU touched an address it may not */
+	QUEUE_FAULT_HW,	    /* the GPU was reset */
+	QUEUE_FAULT_PACKET, /* the command processor refused a packet */
+	QUEUE_FAULT_WAVE,   /* a wave stopped: trap, abort, illegal instruction */
+};
 struct queue_fault {
 	enum queue_fault_kind kind;
 	uint64_t va;		  /* MEMORY: page address */
 	bool not_present, read_only;
-	uint64_t reason;	  /* PACKET/wave: the queue error word */
+	uint64_t reason;	  /* PACKET, WAVE: the queue error word, bit (exception code - 1) */
 	char text[256];		  /* one line for a person: buffer, offset, direction */
 };
 
@@ -85,5 +92,10 @@ void queue_barrier(struct queue_batch *b, struct signal *const deps[5], struct s
 void queue_commit(struct queue_batch *b);
 
 uint32_t queue_id(const struct queue *q);
+const struct queue_plan *queue_plan_of(const struct queue *q);
+uint64_t queue_read_index(const struct queue *q);  /* acquire; packets consumed */
+uint64_t queue_write_index(const struct queue *q); /* packets submitted */
+bool queue_idle(const struct queue *q);		   /* everything submitted was consumed */
+uint64_t signal_va(const struct signal *s);	   /* the amd_signal_t, for packets built by hand */
 
 #endif
