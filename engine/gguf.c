@@ -419,10 +419,13 @@ static int sort_names(struct reader *r, struct gguf *g)
 static int read_alignment(struct reader *r, struct gguf *g)
 {
 	uint32_t a = 32; /* GGUF_DEFAULT_ALIGNMENT */
-	int ret = gguf_u32(g, "general.alignment", &a, r->err, r->errlen);
+	int ret;
 
-	if (ret < 0 && ret != -ENOENT)
-		return ret;
+	if (gguf_find(g, "general.alignment")) {
+		ret = gguf_u32(g, "general.alignment", &a, r->err, r->errlen);
+		if (ret < 0)
+			return ret;
+	}
 	if (a < 8 || a > GGUF_MAX_ALIGN || (a & (a - 1))) {
 		gguf_fail(r->err, r->errlen,
 			  "%s: general.alignment is %u, want a power of two from 8 to %u", g->name,

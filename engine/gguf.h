@@ -74,7 +74,9 @@ struct gguf {
 	bool mapped;		/* base came from mmap() in gguf_open() */
 };
 
-/* Parse an image already in memory. Pure: no system call. The image and name must outlive *out. */
+/* Parse an image already in memory. Pure: no system call. The image and name must outlive *out.
+ * Any address will do for parsing; to compute with the tensors it must be 8-byte aligned, so that
+ * F32 vectors are floats in place. */
 int gguf_parse(const void *image, size_t size, const char *name, struct gguf **out, char *err,
 	       size_t errlen);
 /* Map a file read-only and parse it. */
