@@ -66,6 +66,8 @@ struct vm_bo {
 
 /* One memfd for all pools; offsets are unique across pools.
  * Returns 0 or -errno. The fd is kept out of the client's way (>= 1000, CLOEXEC). */
+/* -EBUSY when already there. A forked child starts without pools and without the parent's
+ * device memory, and calls this again. */
 int vm_pools_init(uint64_t vram_bytes, uint64_t gtt_bytes);
 void vm_pools_fini(void);
 int vm_pools_fd(void);
@@ -104,6 +106,9 @@ int vm_map(struct vm *vm, gva_t va, uint64_t size, struct vm_bo *bo, uint64_t bo
 int vm_unmap(struct vm *vm, gva_t va);
 /* The mapping that contains va, or NULL. Valid while the caller holds vm_lock(). */
 struct vm_mapping *vm_find(struct vm *vm, gva_t va);
+/* Changes whenever a translation is withdrawn (unmap, invalidation). Whoever keeps something
+ * derived from memory contents by address (decoded instructions) drops it on a new value. */
+uint64_t vm_generation(struct vm *vm);
 void vm_lock(struct vm *vm);
 void vm_unlock(struct vm *vm);
 /* Marks USER mappings that overlap the client range valid/invalid; returns how many changed. */
@@ -147,6 +152,7 @@ struct vm_fault {
 	bool not_present;  /* no mapping, or PTEs cleared */
 	bool read_only;	   /* store or atomic without VM_W */
 	bool no_exec;	   /* fetch without VM_X */
+	bool misaligned;   /* atomic on an address that is not a multiple of its size */
 };
 
 #define VM_TLB_SETS 64
@@ -187,6 +193,11 @@ int vm_store16(struct vm_port *p, gva_t va, uint16_t v); /* packet headers */
 int vm_load32(struct vm_port *p, gva_t va, uint32_t *v);
 int vm_store32(struct vm_port *p, gva_t va, uint32_t v);
 
+/* The fields of GCVM_L2_PROTECTION_FAULT_STATUS, and the word they make (pure). */
+struct vm_fault_fields {
+	unsigned more, walker, permission, mapping, client, write, vmid;
+};
+uint32_t vm_fault_status_pack(const struct vm_fault_fields *f);
 /* GCVM_L2_PROTECTION_FAULT_STATUS word for a fault (pure). */
 uint32_t vm_fault_status(const struct vm_fault *f, unsigned vmid);
 
