@@ -88,7 +88,7 @@ int kfd_memory_available(struct kfd *k, uint64_t *bytes);
 /* ---- queues ------------------------------------------------------------------- */
 
 /* In and out as the kernel has it; gpu_id is filled in. *a is written only on success. */
-int kfd_queue_create(struct kfd *k, struct kfd_create_queue_args *a);
+int kfd_queue_create(struct kfd *k, struct kfd_ioctl_create_queue_args *a);
 /* percentage 0 or ring 0 stops the queue, keeping it. */
 int kfd_queue_update(struct kfd *k, uint32_t queue_id, uint64_t ring, uint32_t ring_size,
 		     uint32_t percentage, uint32_t priority);
@@ -117,7 +117,7 @@ int kfd_event_set(struct kfd *k, uint32_t id);	 /* SIGNAL only */
 int kfd_event_reset(struct kfd *k, uint32_t id); /* SIGNAL only */
 /* 0 complete, 1 timed out, -EINTR (timeout_ms not consumed), -EIO an event was destroyed.
  * timeout_ms 0 polls, 0xffffffff waits for ever; *left (may be NULL) gets the remaining ms. */
-int kfd_events_wait(struct kfd *k, struct kfd_wait_event *ev, uint32_t n, bool all,
+int kfd_events_wait(struct kfd *k, struct kfd_event_data *ev, uint32_t n, bool all,
 		    uint32_t timeout_ms, uint32_t *left);
 
 /* The event page: the kernel pins it and keeps it until the process ends. 0 before the first
