@@ -48,6 +48,8 @@ const struct kfd_process_device_apertures *kfd_apertures(const struct kfd *k);
 
 /* The reason of this thread's last failure; "" when there was none. */
 const char *kfd_reason(void);
+/* For refusals of our own, made before the kernel is asked. */
+void kfd_reason_set(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- version, clocks, policy ------------------------------------------------ */
 

@@ -34,7 +34,6 @@ void kfd_process_put(void);
 int kfd_ioctl(int fd, unsigned long cmd, void *args);
 /* The same, leaving the written reason behind on failure. facts may be NULL. */
 int kfd_call(int fd, const struct kfd_facts *facts, unsigned long cmd, void *args);
-void kfd_reason_set(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* drm.c: opens the render node through libdrm. -errno with a sentence. */
 int kfd_drm_open(const char *path, amdgpu_device_handle *out, char *why, size_t why_len);

@@ -24,7 +24,8 @@ struct bo_desc {
 	const char *owner;	     /* "weights", "kv", "ring", "transient:logits", ...; kept by pointer: static or outliving the BO */
 	uint64_t size;		     /* bytes asked; rounded up to 4 KiB */
 	uint64_t align;		     /* of the VA: power of two, 4 KiB .. 1 GiB; 0 = 4 KiB */
-	uint64_t va;		     /* wanted VA, 0 = chosen by the VA manager */
+	uint64_t va;		     /* wanted VA (inside the window), 0 = chosen by the VA manager;
+				      * BO_USERPTR: the pointer's own address, or 0 */
 	enum bo_placement placement;
 	enum bo_coherence coherence;
 	bool executable, readonly;
@@ -37,7 +38,8 @@ int memory_create(struct kfd *kfd, struct memory **out);
 int memory_destroy(struct memory *m);
 
 /* Allocates, maps to the GPU and, if asked, to the CPU. On failure nothing remains and *out is
- * untouched. -EINVAL for a bad desc, -ENOMEM, or the kernel's errno. */
+ * untouched. -EINVAL for a bad desc, -ENOMEM, -ENOSPC/-EADDRINUSE/-ERANGE for a
+ * VA that is not to be had, or the kernel's errno; kfd_reason() says why in words. */
 int bo_create(struct memory *m, const struct bo_desc *d, struct bo **out);
 /* Unmaps and frees. NULL is fine. -EBUSY if the kernel still uses it (a queue). */
 int bo_destroy(struct bo *bo);
