@@ -1,0 +1,32 @@
+/* embed_TYPE: y[d, n] = row ids[t] of the table w.
+ *
+ * Inputs: ids (the host has checked them against the vocabulary), w in the layout of blocks.h.
+ * Writer of y[i, t]: work-item i of row t of the grid, once. No barriers.
+ */
+#include "kernels/blocks.h"
+
+INLINE void embed(enum wtype t, const struct ka_embed *a)
+{
+	u32 i = GIDX * 128 + TID, tok = GIDY;
+	GLOBAL const u8 *row;
+
+	if (tok >= a->step->n || i >= a->d)
+		return;
+	row = a->w + (u64)(u32)a->ids[tok] * a->row_bytes;
+	(a->y + (u64)tok * a->d)[i] = weight_at(t, row, a->d, i);
+}
+
+#define EMBED(type, t)                                                                             \
+	KERNEL embed_##type(struct ka_embed a)                                           \
+	{                                                                                          \
+		embed(t, &a);                                                                      \
+	}
+
+EMBED(f32, W_F32)
+EMBED(f16, W_F16)
+EMBED(bf16, W_BF16)
+EMBED(q8_0, W_Q8_0)
+EMBED(q4_0, W_Q4_0)
+EMBED(q4_k, W_Q4_K)
+EMBED(q5_k, W_Q5_K)
+EMBED(q6_k, W_Q6_K)
