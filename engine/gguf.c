@@ -388,6 +388,36 @@ static int place_tensor(struct reader *r, const struct gguf *g, struct gguf_tens
 	return 0;
 }
 
+static int offset_cmp(const void *a, const void *b, void *arg)
+{
+	const struct gguf_tensor *t = arg;
+	uint64_t oa = t[*(const uint32_t *)a].offset, ob = t[*(const uint32_t *)b].offset;
+
+	return (oa > ob) - (oa < ob);
+}
+
+/* Two names for the same bytes would make one weight of two. order: room for n_tensors indices. */
+static int check_overlap(struct reader *r, const struct gguf *g, uint32_t *order)
+{
+	for (uint32_t i = 0; i < g->n_tensors; i++)
+		order[i] = i;
+	qsort_r(order, g->n_tensors, sizeof(*order), offset_cmp, g->tensors);
+	for (uint32_t i = 1; i < g->n_tensors; i++) {
+		const struct gguf_tensor *a = &g->tensors[order[i - 1]], *b = &g->tensors[order[i]];
+
+		if (b->offset - a->offset < a->bytes) {
+			gguf_fail(r->err, r->errlen,
+				  "%s: offset of tensor %s is %llu, inside tensor %s (%llu bytes at %llu)",
+				  g->name, show(b->name).s,
+				  (unsigned long long)(b->offset - g->data_offset), show(a->name).s,
+				  (unsigned long long)a->bytes,
+				  (unsigned long long)(a->offset - g->data_offset));
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
 static int sort_names(struct reader *r, struct gguf *g)
 {
 	for (uint32_t i = 0; i < g->n_kv; i++)
@@ -450,6 +480,7 @@ int gguf_parse(const void *image, size_t size, const char *name, struct gguf **o
 	struct gguf *g = calloc(1, sizeof(*g));
 	struct reader r = {.g = g, .err = err, .errlen = errlen};
 	uint64_t n_tensors, n_kv, aligned;
+	uint32_t *order = NULL;
 	int ret;
 
 	if (!g) {
@@ -467,7 +498,8 @@ int gguf_parse(const void *image, size_t size, const char *name, struct gguf **o
 	g->kv_sorted = calloc(n_kv + 1, sizeof(*g->kv_sorted));
 	g->tensors = calloc(n_tensors + 1, sizeof(*g->tensors));
 	g->tensors_sorted = calloc(n_tensors + 1, sizeof(*g->tensors_sorted));
-	if (!g->kv || !g->kv_sorted || !g->tensors || !g->tensors_sorted) {
+	order = calloc(n_tensors + 1, sizeof(*order));
+	if (!order || !g->kv || !g->kv_sorted || !g->tensors || !g->tensors_sorted) {
 		ret = -ENOMEM;
 		gguf_fail(err, errlen, "%s: out of memory", name);
 		goto out;
@@ -496,9 +528,14 @@ int gguf_parse(const void *image, size_t size, const char *name, struct gguf **o
 		if (ret < 0)
 			goto out;
 	}
+	ret = check_overlap(&r, g, order);
+	if (ret < 0)
+		goto out;
+	free(order);
 	*out = g;
 	return 0;
 out:
+	free(order);
 	gguf_free_tables(g);
 	free(g);
 	return ret;

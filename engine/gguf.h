@@ -57,7 +57,7 @@ struct gguf_tensor {
 	uint64_t ne[4];		/* ne[0] fastest-moving; missing dimensions are 1; none is 0 */
 	uint64_t offset;	/* from the start of the file */
 	uint64_t bytes;		/* exact size of the data, without padding */
-	const void *data;	/* in the image */
+	const void *data;	/* in the image; no two tensors share bytes */
 };
 
 struct gguf {
