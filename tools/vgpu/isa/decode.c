@@ -243,8 +243,8 @@ static int dec_flat(struct isa_dec *d, uint32_t w0)
 	if (fmt == ISA_FMT_COUNT)
 		return -EILSEQ;
 	err = set_op(d, fmt, bits(w0, 24, 18), &sh);
-	if (err || w0 & 1u << 25)
-		return -EILSEQ;
+	if (err)
+		return err;
 	in->imm = sext(w0 & 0x1fff, 13);
 	in->cache = cache_bits(w0, 14, 15, 13);
 	in->sve = w1 >> 23 & 1;
@@ -356,13 +356,13 @@ static int dec_vinterp(struct isa_dec *d, uint32_t w0)
 	err = set_op(d, ISA_VINTERP, bits(w0, 22, 16), &sh);
 	if (err)
 		return err;
-	if (w0 & 1u << 23 || w0 & (uint32_t) (sh->fixed >> 5) << 8)
+	if (w0 & (uint32_t) (sh->fixed >> 5) << 8)
 		return -EILSEQ;
 	in->dst = OPR_VGPR0 + (w0 & 255);
 	for (unsigned i = 0; i < 3; i++) {
-		if (!(w1 >> (9 * i + 8) & 1))
-			return -EILSEQ;
 		in->src[i] = w1 >> (9 * i) & 511;
+		if (in->src[i] < OPR_VGPR0)
+			return -EILSEQ;
 	}
 	return 0;
 }

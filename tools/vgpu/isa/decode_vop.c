@@ -54,6 +54,15 @@ static int vsrc(struct isa_dec *d, unsigned code, unsigned w, unsigned cls, uint
 	return isa_dec_ssrc(d, code, w, out);
 }
 
+static bool dpp_ctrl_ok(unsigned c)
+{
+	if (c < 0x100 || c == 0x140 || c == 0x141)
+		return true;		 /* quad_perm, row_mirror, row_half_mirror */
+	if (c >= 0x150 && c <= 0x16f)
+		return true;		 /* row_share, row_xmask */
+	return c < 0x130 && c & 15;	 /* row_shl, row_shr, row_ror by 1..15 */
+}
+
 /* The DPP dword. src0 replaces the source that named it. */
 static int dpp(struct isa_dec *d, unsigned kind, bool e64, uint16_t *src0)
 {
@@ -76,6 +85,8 @@ static int dpp(struct isa_dec *d, unsigned kind, bool e64, uint16_t *src0)
 	in->dpp_bound_ctrl = w >> 19 & 1;
 	in->dpp_bank_mask = w >> 24 & 15;
 	in->dpp_row_mask = w >> 28;
+	if (!dpp_ctrl_ok(in->dpp_ctrl))
+		return -EILSEQ;
 	if (!e64) {
 		in->neg = (w >> 20 & 1) | (w >> 22 & 1) << 1;
 		in->abs = (w >> 21 & 1) | (w >> 23 & 1) << 1;
@@ -88,6 +99,8 @@ static bool dpp32_mods_ok(const struct isa_insn *in, const struct isa_shape *sh)
 {
 	unsigned neg_fixed = sh->fixed >> 2 & 7, abs_fixed = sh->fixed >> 5 & 7;
 
+	if (isa_flags[in->op] & OPF_SDST) /* VOP3SD has no absolute values */
+		abs_fixed = 7;
 	return !(in->neg & neg_fixed) && !(in->abs & abs_fixed);
 }
 
@@ -137,7 +150,7 @@ int isa_dec_vop12c(struct isa_dec *d, uint32_t w0)
 	sh = &isa_shapes[in->op];
 	if (in->op == ISA_V_ILLEGAL)
 		return w0 ? -EILSEQ : 0;
-	if (is_dpp(src0)) {
+	if (is_dpp(src0) && sh->src[0]) {
 		if (!(sh->forms & F_DPP32))
 			return -EILSEQ;
 		err = dpp(d, src0, false, &in->src[0]);
@@ -145,11 +158,8 @@ int isa_dec_vop12c(struct isa_dec *d, uint32_t w0)
 			return -EILSEQ;
 	} else if (sh->src[0]) {
 		err = vsrc(d, src0, sh->src[0], sh->cls[0], &in->src[0]);
-	} else { /* v_nop: the fields exist, nothing reads them */
-		uint16_t unread;
-
-		err = vdst ? -EILSEQ : vsrc(d, src0, 1, ICL_A, &unread);
-		return err;
+	} else { /* v_nop, v_pipeflush: nothing reads the source field */
+		return vdst ? -EILSEQ : 0;
 	}
 	if (err)
 		return err;
@@ -221,7 +231,7 @@ static int e64_sources(struct isa_dec *d, const struct isa_shape *sh, uint32_t w
 	}
 	if (err || !is_dpp(src0))
 		return err;
-	if (!(sh->forms & F_DPP64))
+	if (!(sh->forms & F_DPP64) || d->has_literal)
 		return -EILSEQ;
 	return dpp(d, src0, true, &in->src[0]);
 }
@@ -307,6 +317,9 @@ int isa_dec_vop3p(struct isa_dec *d, uint32_t w0)
 	err = e64_sources(d, sh, w1, false);
 	if (err)
 		return err;
+	/* The mixes keep the older rule: no scalar source 1 beside DPP. */
+	if (in->dpp_kind && in->op != ISA_V_DOT2_F32_F16 && in->src[1] < OPR_VGPR0)
+		return -EILSEQ;
 	return isa_dec_vgpr(w0 & 255, sh->dst, &in->dst) ? -EILSEQ : 0;
 }
 
