@@ -27,18 +27,21 @@ struct co_err {
 	size_t len;
 };
 
-__attribute__((format(printf, 3, 4))) static inline int co_refuse(const struct co_err *e, int rc,
-								   const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static inline void co_say(const struct co_err *e,
+								const char *fmt, ...)
 {
 	va_list ap;
 
 	if (!e->text || !e->len)
-		return rc;
+		return;
 	va_start(ap, fmt);
 	vsnprintf(e->text, e->len, fmt, ap);
 	va_end(ap);
-	return rc;
 }
+
+/* Writes the refusal and is its errno: a macro, so that every reader, the static analyser too,
+ * sees the value. */
+#define co_refuse(e, rc, ...) (co_say((e), __VA_ARGS__), (rc))
 
 /* What the metadata says of a kernel before its symbol is looked up. */
 struct co_meta_kernel {

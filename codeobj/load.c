@@ -34,7 +34,7 @@ int co_load(struct memory *m, const struct codeobj *co, const char *owner, struc
 	p->co = co;
 	rc = bo_create(m, &d, &p->bo);
 	if (rc) {
-		co_refuse(&e, rc, "%s: executable BO of %llu bytes: %s", owner,
+		rc = co_refuse(&e, rc, "%s: executable BO of %llu bytes: %s", owner,
 			  (unsigned long long)d.size, strerror(-rc));
 		goto out;
 	}

@@ -29,9 +29,9 @@ static struct file slurp(const char *name)
 	cr_assert(path, "%s is missing", name);
 	in = fopen(path, "rb");
 	cr_assert(in);
-	fseek(in, 0, SEEK_END);
+	cr_assert_eq(fseek(in, 0, SEEK_END), 0);
 	n = ftell(in);
-	rewind(in);
+	cr_assert(n > 0 && fseek(in, 0, SEEK_SET) == 0);
 	f.p = malloc((size_t)n);
 	f.n = fread(f.p, 1, (size_t)n, in);
 	cr_assert_eq(f.n, (size_t)n);

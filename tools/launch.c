@@ -1,0 +1,415 @@
+/* barewave launch: one dispatch of any gfx1151 kernel. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codeobj/codeobj.h"
+#include "queues/device.h"
+#include "tools/launch_args.h"
+#include "tools/tool.h"
+
+#define MAX_ARGS 64
+
+static const char help[] =
+	"Usage: barewave launch FILE KERNEL --grid X[,Y[,Z]] --block X[,Y[,Z]] [--arg FORM]...\n\n"
+	"Loads a gfx1151 code object and dispatches one of its kernels once.\n\n"
+	"  --grid X[,Y[,Z]]    workgroups in each dimension\n"
+	"  --items X[,Y[,Z]]   instead of --grid: work-items in each dimension; a last workgroup\n"
+	"                      may be partial\n"
+	"  --block X[,Y[,Z]]   work-items of a workgroup\n"
+	"  --arg FORM          the kernel's next explicit argument (hidden ones are filled from the\n"
+	"                      metadata):\n"
+	"      in:FILE               a buffer with the file's bytes\n"
+	"      inout:FILE[:OUTFILE]  the same, written to OUTFILE afterwards\n"
+	"      out:BYTES[:FILE]      a buffer filled with 0xa5, written to FILE afterwards\n"
+	"      expect:FILE           a buffer of the file's size filled with 0xa5, compared byte by\n"
+	"                            byte with the file afterwards\n"
+	"      zero:BYTES            a buffer of zeros\n"
+	"      fill:BYTES:HEXBYTE    a buffer of one byte value\n"
+	"      u8: u16: u32: u64: i8: i16: i32: i64: f16: f32: f64:VALUE\n"
+	"  --expect INDEX:FILE compare buffer argument INDEX (from 0) with FILE afterwards\n"
+	"  --lds BYTES         dynamic LDS beside the kernel's own\n"
+	"  --scratch BYTES     scratch per lane, when more than the metadata says\n"
+	"  --timeout SECONDS   give up after this long (default 60, 0 never)\n"
+	TOOL_DEVICE_HELP
+	"  --json              the result as JSON\n"
+	"  --help              this text\n\n"
+	"Sizes take K, M or G (1024). The exit status is 1 when a comparison fails.\n";
+
+struct launch {
+	const char *file, *kernel;
+	struct co_launch shape;
+	uint32_t groups[3];
+	struct launch_arg args[MAX_ARGS];
+	unsigned n_args;
+	uint32_t scratch;
+	uint64_t timeout_ns;
+	const char *device;
+	bool json;
+	/* parsed */
+	void *image;
+	struct codeobj *co;
+	const struct co_kernel *k;
+	/* result */
+	uint64_t ns, waves;
+	struct launch_difference diff[MAX_ARGS];
+	bool differs;
+};
+
+/* X[,Y[,Z]] with missing ones 1; returns the dimensions given, 0 when unreadable. */
+static unsigned parse_triple(const char *text, uint64_t max, uint32_t out[3])
+{
+	char copy[64], *at = copy, *word;
+	unsigned n = 0;
+
+	if (strlen(text) >= sizeof(copy))
+		return 0;
+	strcpy(copy, text);
+	out[0] = out[1] = out[2] = 1;
+	while ((word = strsep(&at, ","))) {
+		uint64_t v;
+
+		if (n == 3 || !tool_u64(word, max, &v) || !v)
+			return 0;
+		out[n++] = (uint32_t)v;
+	}
+	return n;
+}
+
+static int parse_shape(const struct command *self, struct launch *l, const char *grid,
+		       const char *items, const char *block)
+{
+	uint32_t b[3];
+	unsigned nb, ng;
+
+	if (!block || !(grid || items) || (grid && items))
+		return tool_usage(self, "wanted --block and one of --grid and --items");
+	nb = parse_triple(block, UINT16_MAX, b);
+	if (!nb)
+		return tool_usage(self, "--block '%s', wanted X[,Y[,Z]] of 1 to 65535", block);
+	ng = parse_triple(grid ? grid : items, UINT32_MAX, l->groups);
+	if (!ng)
+		return tool_usage(self, "%s '%s', wanted X[,Y[,Z]] of 1 to 4294967295",
+				  grid ? "--grid" : "--items", grid ? grid : items);
+	l->shape.dims = ng > nb ? ng : nb;
+	for (unsigned d = 0; d < 3; d++) {
+		uint64_t n = grid ? (uint64_t)l->groups[d] * b[d] : l->groups[d];
+
+		/* the packet's grid_size fields are 32 bits of work-items */
+		if (n > UINT32_MAX)
+			return tool_usage(self,
+					  "--grid '%s' of --block '%s' makes %" PRIu64
+					  " work-items, wanted at most 4294967295 a dimension",
+					  grid, block, n);
+		l->shape.group[d] = (uint16_t)b[d];
+		l->shape.grid[d] = (uint32_t)n;
+		l->groups[d] = (uint32_t)((n + b[d] - 1) / b[d]);
+	}
+	return TOOL_OK;
+}
+
+static int load_image(struct launch *l)
+{
+	char err[512];
+	size_t n;
+
+	if (tool_read_file(l->file, &l->image, &n, err, sizeof(err)))
+		return tool_fail("%s", err);
+	if (co_parse(l->image, n, &l->co, err, sizeof(err)))
+		return tool_fail("%s: %s", l->file, err);
+	l->k = co_find(l->co, l->kernel);
+	if (!l->k)
+		return tool_fail("%s: no kernel '%s', wanted one of those 'barewave co %s' lists",
+				 l->file, l->kernel, l->file);
+	if (co_check_launch(l->k, &l->shape, err, sizeof(err)))
+		return tool_fail("%s: %s", l->file, err);
+	return launch_args_match(l->k, l->args, l->n_args);
+}
+
+/* Waves that the dispatch starts; a partial workgroup counts the items it has. */
+static uint64_t count_waves(const struct launch *l)
+{
+	const struct co_launch *s = &l->shape;
+	uint64_t lanes = l->k->wave64 ? 64 : 32, waves = 0;
+
+	for (unsigned corner = 0; corner < 8; corner++) {
+		uint64_t groups = 1, items = 1;
+
+		for (unsigned d = 0; d < 3; d++) {
+			uint32_t whole = s->grid[d] / s->group[d], rest = s->grid[d] % s->group[d];
+
+			groups *= corner >> d & 1 ? rest != 0 : whole;
+			items *= corner >> d & 1 ? rest : s->group[d];
+		}
+		waves += groups * ((items + lanes - 1) / lanes);
+	}
+	return waves;
+}
+
+static int dispatch(struct launch *l, struct bw_device *d, struct co_program *p,
+		    struct kernarg_pool *pool)
+{
+	const struct kfd_process_device_apertures *ap = kfd_apertures(d->kfd);
+	const struct co_kernel *k = l->k;
+	/* the LDS a kernel is given starts where its own ends; 16 bytes suit every type */
+	uint32_t own_lds = (k->group_bytes + 15) & ~15u;
+	struct aql_dispatch a = {
+		.kernel_object = co_kernel_object(p, k->name),
+		.private_bytes = l->scratch > k->private_bytes ? l->scratch : k->private_bytes,
+		.group_bytes = l->shape.dynamic_lds ? own_lds + l->shape.dynamic_lds
+						    : k->group_bytes,
+		.barrier = true,
+		.acquire_system = true,
+		.release_system = true,
+	};
+	struct signal *done = NULL;
+	struct queue_fault fault = {0};
+	struct queue_batch b;
+	uint64_t bytes = k->kernarg_bytes ? k->kernarg_bytes : 1, start;
+	void *kernarg = kernarg_alloc(pool, bytes, k->kernarg_align > 64 ? k->kernarg_align : 64);
+	int rc;
+
+	if (!kernarg)
+		return tool_fail("%s: %" PRIu64 " bytes of kernel arguments do not fit", k->name,
+				 bytes);
+	l->shape.shared_base = ap->lds_base;
+	l->shape.private_base = ap->scratch_base;
+	memset(kernarg, 0, bytes);
+	launch_args_write(k, l->args, own_lds, kernarg);
+	co_fill_hidden(k, &l->shape, kernarg);
+	a.kernarg = (uint64_t)(uintptr_t)kernarg;
+	memcpy(a.grid, l->shape.grid, sizeof(a.grid));
+	memcpy(a.group, l->shape.group, sizeof(a.group));
+
+	rc = signal_create(d->queue, 1, &done);
+	if (rc)
+		return tool_fail("completion signal: %s", strerror(-rc));
+	a.completion = done;
+	rc = queue_begin(d->queue, 1, &b);
+	if (rc) {
+		rc = tool_fail("queue: %s", strerror(-rc));
+		goto out;
+	}
+	queue_dispatch(&b, &a);
+	start = tool_now_ns();
+	queue_commit(&b);
+	rc = signal_wait(d->queue, done, 1, l->timeout_ns, &fault);
+	l->ns = tool_now_ns() - start;
+	l->waves = count_waves(l);
+	if (rc == -ETIMEDOUT)
+		rc = tool_fail("%s: not finished after %.1f s (--timeout)", k->name,
+			       (double)l->ns / 1e9);
+	else if (rc)
+		rc = tool_fail("%s: %s", k->name, fault.text[0] ? fault.text : strerror(-rc));
+out:
+	signal_destroy(done);
+	return rc;
+}
+
+static int run_on_device(struct launch *l)
+{
+	struct queue_opts q = {0};
+	struct bw_device d;
+	struct co_program *p = NULL;
+	struct kernarg_pool pool = {0};
+	char err[512];
+	int rc, closed;
+
+	if (device_open(l->device, &q, &d))
+		return TOOL_FAILED;
+	rc = co_load(d.memory, l->co, "code", &p, err, sizeof(err));
+	if (rc) {
+		rc = tool_fail("%s: %s", l->file, err);
+		goto out;
+	}
+	rc = kernarg_pool_create(d.memory, 2 * (uint64_t)l->k->kernarg_bytes + 8192, &pool);
+	if (rc) {
+		rc = tool_fail("kernel arguments: %s", strerror(-rc));
+		goto out;
+	}
+	for (unsigned i = 0; i < l->n_args; i++) {
+		rc = launch_arg_place(d.memory, &l->args[i], i);
+		if (rc)
+			goto out;
+	}
+	rc = dispatch(l, &d, p, &pool);
+	for (unsigned i = 0; !rc && i < l->n_args; i++) {
+		rc = launch_arg_finish(&l->args[i], &l->diff[i]);
+		l->differs |= l->diff[i].compared && !l->diff[i].equal;
+	}
+out:
+	for (unsigned i = 0; i < l->n_args; i++) {
+		bo_destroy(l->args[i].bo);
+		l->args[i].bo = NULL;
+	}
+	if (pool.bo)
+		kernarg_pool_destroy(&pool);
+	co_unload(p);
+	closed = device_close(&d);
+	return rc ? rc : closed;
+}
+
+static void report_text(const struct launch *l)
+{
+	printf("%s: %" PRIu64 " waves in %u x %u x %u workgroups, %.3f ms from doorbell to wake-up\n",
+	       l->k->name, l->waves, l->groups[0], l->groups[1], l->groups[2], (double)l->ns / 1e6);
+	for (unsigned i = 0; i < l->n_args; i++) {
+		const struct launch_difference *d = &l->diff[i];
+		const struct launch_arg *a = &l->args[i];
+
+		if (a->save)
+			printf("argument %u: %" PRIu64 " bytes written to %s\n", i, a->bytes, a->save);
+		if (!d->compared)
+			continue;
+		if (d->equal)
+			printf("argument %u: %" PRIu64 " bytes equal to %s\n", i, a->bytes,
+			       a->expect_path);
+		else
+			printf("argument %u: differs from %s at offset %" PRIu64
+			       " (0x%02x, wanted 0x%02x), %" PRIu64 " of %" PRIu64
+			       " bytes differ\n",
+			       i, a->expect_path, d->offset, d->got, d->want, d->count, a->bytes);
+	}
+}
+
+static int report_json(const struct launch *l)
+{
+	json_t *o, *list = json_array();
+
+	for (unsigned i = 0; i < l->n_args; i++) {
+		const struct launch_difference *d = &l->diff[i];
+		json_t *c;
+
+		if (!d->compared)
+			continue;
+		c = json_pack("{s:I s:s s:b s:I}", "argument", (json_int_t)i, "file",
+			      l->args[i].expect_path, "equal", (int)d->equal, "bytes",
+			      (json_int_t)l->args[i].bytes);
+		if (!d->equal) {
+			json_object_set_new(c, "first_difference", json_integer((json_int_t)d->offset));
+			json_object_set_new(c, "bytes_different", json_integer((json_int_t)d->count));
+			json_object_set_new(c, "got", json_integer(d->got));
+			json_object_set_new(c, "wanted", json_integer(d->want));
+		}
+		json_array_append_new(list, c);
+	}
+	o = json_pack("{s:s s:s s:[I,I,I] s:[I,I,I] s:I s:I}", "file", l->file, "kernel", l->k->name,
+		      "workgroups", (json_int_t)l->groups[0], (json_int_t)l->groups[1],
+		      (json_int_t)l->groups[2], "block", (json_int_t)l->shape.group[0],
+		      (json_int_t)l->shape.group[1], (json_int_t)l->shape.group[2], "waves",
+		      (json_int_t)l->waves, "nanoseconds", (json_int_t)l->ns);
+	json_object_set_new(o, "comparisons", list);
+	return tool_print_json(o);
+}
+
+static int parse(const struct command *self, struct launch *l, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"grid", required_argument, NULL, 'g'},	   {"items", required_argument, NULL, 'i'},
+		{"block", required_argument, NULL, 'b'},   {"arg", required_argument, NULL, 'a'},
+		{"expect", required_argument, NULL, 'e'},  {"lds", required_argument, NULL, 'l'},
+		{"scratch", required_argument, NULL, 's'}, {"timeout", required_argument, NULL, 't'},
+		{"device", required_argument, NULL, 'd'},  {"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},	   {NULL, 0, NULL, 0},
+	};
+	const char *grid = NULL, *items = NULL, *block = NULL, *specs[MAX_ARGS], *expects[MAX_ARGS];
+	unsigned n_specs = 0, n_expects = 0;
+	uint64_t v;
+	double seconds = 60;
+	int o, rc;
+
+	while ((o = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+		switch (o) {
+		case 'g':
+			grid = optarg;
+			break;
+		case 'i':
+			items = optarg;
+			break;
+		case 'b':
+			block = optarg;
+			break;
+		case 'a':
+			if (n_specs == MAX_ARGS)
+				return tool_usage(self, "more than %u --arg", MAX_ARGS);
+			specs[n_specs++] = optarg;
+			break;
+		case 'e':
+			if (n_expects == MAX_ARGS)
+				return tool_usage(self, "more than %u --expect", MAX_ARGS);
+			expects[n_expects++] = optarg;
+			break;
+		case 'l':
+		case 's':
+			if (!tool_u64(optarg, UINT32_MAX / 2, &v))
+				return tool_usage(self, "'%s' is no number of bytes", optarg);
+			if (o == 'l')
+				l->shape.dynamic_lds = (uint32_t)v;
+			else
+				l->scratch = (uint32_t)v;
+			break;
+		case 't':
+			if (!tool_f64(optarg, &seconds) || !(seconds >= 0 && seconds < 1e9))
+				return tool_usage(self, "--timeout '%s', wanted seconds", optarg);
+			break;
+		case 'd':
+			l->device = optarg;
+			break;
+		case 'j':
+			l->json = true;
+			break;
+		case 'h':
+			exit(tool_help(self));
+		default:
+			return tool_bad_option(self, o, argv);
+		}
+	}
+	if (argc - optind != 2)
+		return tool_usage(self, "wanted FILE and KERNEL, got %d words", argc - optind);
+	l->file = argv[optind];
+	l->kernel = argv[optind + 1];
+	l->timeout_ns = (uint64_t)(seconds * 1e9);
+	rc = parse_shape(self, l, grid, items, block);
+	/* after this the files are read: once, on the device that will be used */
+	if (!rc)
+		rc = device_select(l->device);
+	for (unsigned i = 0; !rc && i < n_specs; i++) {
+		rc = launch_arg_parse(self, specs[i], &l->args[i]);
+		l->n_args = i + 1;
+	}
+	for (unsigned i = 0; !rc && i < n_expects; i++)
+		rc = launch_arg_expect(self, expects[i], l->args, l->n_args);
+	return rc;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+	struct launch *l = calloc(1, sizeof(*l));
+	int rc;
+
+	if (!l)
+		return tool_fail("out of memory");
+	rc = parse(self, l, argc, argv);
+	if (!rc)
+		rc = load_image(l);
+	if (!rc)
+		rc = run_on_device(l);
+	if (!rc && l->json)
+		rc = report_json(l);
+	else if (!rc)
+		report_text(l);
+	if (!rc && l->differs)
+		rc = TOOL_FAILED;
+	for (unsigned i = 0; i < l->n_args; i++)
+		launch_arg_free(&l->args[i]);
+	co_free(l->co);
+	free(l->image);
+	free(l);
+	return rc;
+}
+
+const struct command cmd_launch = {
+	"launch", "dispatch any gfx1151 kernel with buffers from files", help, run,
+};

@@ -1,0 +1,90 @@
+/* barewave vgpu: any KFD client on the virtual gfx1151. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/tool.h"
+
+static const char help[] =
+	"Usage: barewave vgpu [OPTIONS] -- PROGRAM [ARGS]\n\n"
+	"Runs PROGRAM, a dynamically linked KFD client, on the virtual gfx1151: its /dev/kfd,\n"
+	"/dev/dri/renderD128, sysfs and procfs answers come from the library libvgpu.so, which\n"
+	"lies beside this program and is preloaded.\n\n"
+	"  --config FILE     'key = value' lines that describe the device (VGPU_CONFIG)\n"
+	"  --set KEY=VALUE[,KEY=VALUE]\n"
+	"                    single settings over the file's; may be repeated (VGPU_SET)\n"
+	"  --trace FILE      writes every call the device answers (VGPU_TRACE)\n"
+	"  --help            this text\n\n"
+	"The exit status is PROGRAM's; 2 for wrong usage of this command, 1 if PROGRAM cannot be\n"
+	"executed.\n";
+
+static int set_env(const char *name, const char *value)
+{
+	if (setenv(name, value, 1))
+		return tool_fail("%s: %s", name, strerror(errno));
+	return TOOL_OK;
+}
+
+/* Adds one --set to what earlier ones (or the caller's environment) say: the last one wins. */
+static int add_setting(const char *setting)
+{
+	const char *old = getenv("VGPU_SET");
+	char *all;
+	int rc;
+
+	if (!old || !*old)
+		return set_env("VGPU_SET", setting);
+	if (asprintf(&all, "%s,%s", old, setting) < 0)
+		return tool_fail("out of memory");
+	rc = set_env("VGPU_SET", all);
+	free(all);
+	return rc;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"config", required_argument, NULL, 'c'}, {"set", required_argument, NULL, 's'},
+		{"trace", required_argument, NULL, 't'},  {"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	int o, rc = TOOL_OK;
+
+	/* '+': the first word that is no option ends ours */
+	while ((o = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
+		switch (o) {
+		case 'c':
+			if (access(optarg, R_OK))
+				return tool_fail("%s: %s", optarg, strerror(errno));
+			rc = set_env("VGPU_CONFIG", optarg);
+			break;
+		case 's':
+			if (!strchr(optarg, '='))
+				return tool_usage(self, "--set '%s', wanted KEY=VALUE", optarg);
+			rc = add_setting(optarg);
+			break;
+		case 't':
+			rc = set_env("VGPU_TRACE", optarg);
+			break;
+		case 'h':
+			return tool_help(self);
+		default:
+			return tool_bad_option(self, o, argv);
+		}
+		if (rc)
+			return rc;
+	}
+	if (optind >= argc)
+		return tool_usage(self, "no program to run");
+	if (device_preload_virtual())
+		return TOOL_FAILED;
+	fflush(NULL);
+	execvp(argv[optind], argv + optind);
+	return tool_fail("%s: %s", argv[optind], strerror(errno));
+}
+
+const struct command cmd_vgpu = {
+	"vgpu", "run any KFD client on the virtual gfx1151", help, run,
+};
