@@ -104,7 +104,7 @@ $(B)/kernels/%.o: kernels/%.c
 
 $(B)/kernels/%.o: kernels/%.s
 	@mkdir -p $(@D)
-	$(CC) $(KFLAGS) -c $< -o $@
+	$(CC) -target amdgcn-amd-amdhsa -mcpu=gfx1151 -mcode-object-version=5 -c $< -o $@
 
 $(B)/kernels/%.co: $(B)/kernels/%.o
 	$(LD_GPU) -shared $< -o $@

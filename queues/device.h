@@ -19,18 +19,21 @@ struct bw_device {
 	struct memory *memory;
 	struct queue *queue; /* NULL with no_queue */
 	uint64_t available_at_open; /* bytes AVAILABLE_MEMORY gave; 0 = unknown */
+	bool memory_only;
 };
 
 /* 0 or -errno with one sentence in why; nothing remains on failure. opts NULL: all defaults. */
 int bw_device_open(const struct bw_device_opts *opts, struct bw_device *out, char *why,
 		   size_t why_len);
 
-/* What was still alive when the device was closed; all zero after a clean run. */
+/* What is still alive, all zero after a clean run. The event page is the kernel's until the process
+ * ends and does not count. */
 struct bw_teardown {
-	uint64_t bos, bytes, queues, events, va_ranges;
+	uint64_t queues, bos, bytes;
 };
-/* Destroys the queue, then memory, then closes. -EBUSY when BOs of the caller are alive (the rest
- * is still closed as far as it goes; t, if given, counts them). Zeroes *d. */
+/* Destroys the queue, then memory, then closes. -EBUSY while BOs or signals of the caller are alive
+ * (or the queue could not be destroyed): *d stays open for another try, t (if given) counts what is
+ * left. Otherwise zeroes *d; a negative value then is what the hardware did to the queue. */
 int bw_device_close(struct bw_device *d, struct bw_teardown *t);
 
 /* Kernel arguments: one UC, host-visible BO handed out from the front. kernarg_alloc neither

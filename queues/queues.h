@@ -38,9 +38,16 @@ struct queue_opts {
 	uint32_t priority;	  /* 0..15, 0 = 7 */
 	uint32_t scratch_lane_bytes; /* static scratch for the worst kernel; 0 = handshake on demand */
 };
+/* Also, with the first queue of a device: fault events, RUNTIME_ENABLE, the trap handler. On failure
+ * nothing remains; kfd_reason() says why. o NULL: all defaults. */
 int queue_create(struct kfd *kfd, struct memory *m, const struct queue_opts *o, struct queue **out);
+/* 0; a negative value for which queue_gone() holds: the hardware did not answer, the queue is gone
+ * all the same; any other: the queue is still there. NULL is fine. */
 int queue_destroy(struct queue *q);
+bool queue_gone(int rc);
 
+/* 64 bytes in UC memory and one interrupt event. Signals may outlive their queue; all must be
+ * destroyed before memory_destroy(). */
 int signal_create(struct queue *q, int64_t initial, struct signal **out);
 void signal_destroy(struct signal *s);
 void signal_set(struct signal *s, int64_t value); /* host, before submission */
@@ -69,7 +76,10 @@ struct queue_fault {
 int signal_wait(struct queue *q, struct signal *s, int64_t below, uint64_t timeout_ns,
 		struct queue_fault *fault);
 
-/* A batch of packets written into the ring but not yet visible; commit rings once. */
+/* One producer per queue: begin, dispatch, barrier and commit of one queue are not for several
+ * threads at once. Waiting is.
+ *
+ * A batch of packets written into the ring but not yet visible; commit rings once. */
 struct queue_batch {
 	struct queue *q;
 	uint64_t first, next; /* packet indices */
@@ -84,7 +94,8 @@ struct aql_dispatch {
 	bool barrier;		  /* wait for earlier packets */
 	bool acquire_system, release_system; /* else agent scope */
 };
-/* -ENOSPC when fewer than n free slots (never blocks). */
+/* -ENOSPC when fewer than n free slots (never blocks). The batch may hold fewer than n packets at
+ * commit. */
 int queue_begin(struct queue *q, uint32_t n, struct queue_batch *b);
 void queue_dispatch(struct queue_batch *b, const struct aql_dispatch *d);
 /* Barrier-AND packet on up to five signals. */
