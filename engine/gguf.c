@@ -25,10 +25,10 @@ static const struct {
 	const char *name;
 	unsigned size; /* 0: variable */
 } value_types[GGUF_TYPE_COUNT] = {
-	[GGUF_U8] = {"u8", 1},	   [GGUF_I8] = {"i8", 1},	  [GGUF_U16] = {"u16", 2},
-	[GGUF_I16] = {"i16", 2},   [GGUF_U32] = {"u32", 4},	  [GGUF_I32] = {"i32", 4},
-	[GGUF_F32] = {"f32", 4},   [GGUF_BOOL] = {"bool", 1},	  [GGUF_STRING] = {"string", 0},
-	[GGUF_ARRAY] = {"array", 0}, [GGUF_U64] = {"u64", 8},	  [GGUF_I64] = {"i64", 8},
+	[GGUF_U8] = {"u8", 1},       [GGUF_I8] = {"i8", 1},     [GGUF_U16] = {"u16", 2},
+	[GGUF_I16] = {"i16", 2},     [GGUF_U32] = {"u32", 4},   [GGUF_I32] = {"i32", 4},
+	[GGUF_F32] = {"f32", 4},     [GGUF_BOOL] = {"bool", 1}, [GGUF_STRING] = {"string", 0},
+	[GGUF_ARRAY] = {"array", 0}, [GGUF_U64] = {"u64", 8},   [GGUF_I64] = {"i64", 8},
 	[GGUF_F64] = {"f64", 8},
 };
 
@@ -86,10 +86,11 @@ static const uint8_t *take(struct reader *r, uint64_t n, const char *what, const
 	const uint8_t *p = r->g->base + r->pos;
 
 	if (n > left) {
-		gguf_fail(r->err, r->errlen,
-			  "%s: truncated: %s%s%s at byte %zu needs %llu bytes, the file has %zu more",
-			  r->g->name, what, *of ? " of " : "", of, r->pos, (unsigned long long)n,
-			  left);
+		gguf_fail(
+			r->err, r->errlen,
+			"%s: truncated: %s%s%s at byte %zu needs %llu bytes, the file has %zu more",
+			r->g->name, what, *of ? " of " : "", of, r->pos, (unsigned long long)n,
+			left);
 		return NULL;
 	}
 	r->pos += n;
@@ -183,7 +184,8 @@ static int read_header(struct reader *r, struct gguf *g, uint64_t *n_tensors, ui
 		if (swapped >= 1 && swapped <= 3)
 			gguf_fail(r->err, r->errlen,
 				  "%s: version reads %u in big-endian byte order; little-endian "
-				  "files are read here", g->name, swapped);
+				  "files are read here",
+				  g->name, swapped);
 		else
 			gguf_fail(r->err, r->errlen, "%s: version is %u; 2 and 3 are read here",
 				  g->name, g->version);
@@ -195,20 +197,22 @@ static int read_header(struct reader *r, struct gguf *g, uint64_t *n_tensors, ui
 	ret = read64(r, "metadata count", "", n_kv);
 	if (ret < 0)
 		return ret;
-	/* The smallest tensor info is 33 bytes (8+1 name, 4 dimensions, 8 extent, 4 type, 8 offset),
-	 * the smallest pair 14 (8+1 key, 4 type, 1 value): a count the rest of the file could not
-	 * hold is refused before anything is allocated for it. */
+	/* The smallest tensor info is 33 bytes (8+1 name, 4 dimensions, 8 extent, 4 type, 8
+	 * offset), the smallest pair 14 (8+1 key, 4 type, 1 value): a count the rest of the file
+	 * could not hold is refused before anything is allocated for it. */
 	if (*n_tensors > GGUF_MAX_TENSORS || *n_tensors > (g->size - r->pos) / 33) {
 		gguf_fail(r->err, r->errlen,
 			  "%s: tensor count is %llu; the %zu bytes after it hold at most %zu and "
-			  "%u is the limit", g->name, (unsigned long long)*n_tensors,
-			  g->size - r->pos, (g->size - r->pos) / 33, GGUF_MAX_TENSORS);
+			  "%u is the limit",
+			  g->name, (unsigned long long)*n_tensors, g->size - r->pos,
+			  (g->size - r->pos) / 33, GGUF_MAX_TENSORS);
 		return -EINVAL;
 	}
 	if (*n_kv > GGUF_MAX_KV || *n_kv > (g->size - r->pos) / 14) {
 		gguf_fail(r->err, r->errlen,
 			  "%s: metadata count is %llu; the %zu bytes after it hold at most %zu and "
-			  "%u is the limit", g->name, (unsigned long long)*n_kv, g->size - r->pos,
+			  "%u is the limit",
+			  g->name, (unsigned long long)*n_kv, g->size - r->pos,
 			  (g->size - r->pos) / 14, GGUF_MAX_KV);
 		return -EINVAL;
 	}
@@ -357,8 +361,9 @@ static int read_tensor(struct reader *r, struct gguf_tensor *t, uint32_t index)
 		return -EINVAL;
 	}
 	if (quant_bytes(t->type, n, &t->bytes) < 0) {
-		gguf_fail(r->err, r->errlen, "%s: size of tensor %s (%llu elements of %s) overflows",
-			  r->g->name, name.s, (unsigned long long)n, qt->name);
+		gguf_fail(r->err, r->errlen,
+			  "%s: size of tensor %s (%llu elements of %s) overflows", r->g->name,
+			  name.s, (unsigned long long)n, qt->name);
 		return -EINVAL;
 	}
 	return read64(r, "offset", name.s, &t->offset);
@@ -379,7 +384,8 @@ static int place_tensor(struct reader *r, const struct gguf *g, struct gguf_tens
 	if (t->offset > room || t->bytes > room - t->offset) {
 		gguf_fail(r->err, r->errlen,
 			  "%s: truncated: tensor %s wants %llu bytes at offset %llu, the data "
-			  "section has %llu", g->name, name.s, (unsigned long long)t->bytes,
+			  "section has %llu",
+			  g->name, name.s, (unsigned long long)t->bytes,
 			  (unsigned long long)t->offset, (unsigned long long)room);
 		return -EINVAL;
 	}
@@ -407,7 +413,8 @@ static int check_overlap(struct reader *r, const struct gguf *g, uint32_t *order
 
 		if (b->offset - a->offset < a->bytes) {
 			gguf_fail(r->err, r->errlen,
-				  "%s: offset of tensor %s is %llu, inside tensor %s (%llu bytes at %llu)",
+				  "%s: offset of tensor %s is %llu, inside tensor %s (%llu bytes "
+				  "at %llu)",
 				  g->name, show(b->name).s,
 				  (unsigned long long)(b->offset - g->data_offset), show(a->name).s,
 				  (unsigned long long)a->bytes,
@@ -430,7 +437,8 @@ static int sort_names(struct reader *r, struct gguf *g)
 		struct gguf_str k = g->kv[g->kv_sorted[i]].key;
 
 		if (!str_cmp(k, g->kv[g->kv_sorted[i - 1]].key)) {
-			gguf_fail(r->err, r->errlen, "%s: key %s appears twice", g->name, show(k).s);
+			gguf_fail(r->err, r->errlen, "%s: key %s appears twice", g->name,
+				  show(k).s);
 			return -EINVAL;
 		}
 	}

@@ -7,10 +7,10 @@
  * Nothing is copied out of the image: strings, arrays and tensors point into it and live as long as
  * it does. Strings are not NUL-terminated.
  *
- * Errors: -errno, and one line in err naming the file, the field, the value and whose rule it broke.
- *   -EINVAL malformed or over a limit, -ENOTSUP a version, byte order or tensor type not read here,
- *   -ENOMEM, and for gguf_open() whatever open(2), fstat(2) or mmap(2) said.
- * Outputs are untouched on failure. None of these calls is on the per-token path.
+ * Errors: -errno, and one line in err naming the file, the field, the value and whose rule it
+ * broke. -EINVAL malformed or over a limit, -ENOTSUP a version, byte order or tensor type not read
+ * here, -ENOMEM, and for gguf_open() whatever open(2), fstat(2) or mmap(2) said. Outputs are
+ * untouched on failure. None of these calls is on the per-token path.
  */
 #ifndef ENGINE_GGUF_H
 #define ENGINE_GGUF_H
@@ -21,21 +21,32 @@
 
 /* Value types of the metadata (GGUF specification, gguf_metadata_value_type). */
 enum gguf_type {
-	GGUF_U8 = 0, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL,
-	GGUF_STRING, GGUF_ARRAY, GGUF_U64, GGUF_I64, GGUF_F64,
+	GGUF_U8 = 0,
+	GGUF_I8,
+	GGUF_U16,
+	GGUF_I16,
+	GGUF_U32,
+	GGUF_I32,
+	GGUF_F32,
+	GGUF_BOOL,
+	GGUF_STRING,
+	GGUF_ARRAY,
+	GGUF_U64,
+	GGUF_I64,
+	GGUF_F64,
 	GGUF_TYPE_COUNT
 };
 
 /* Our own limits: far above any published model, low enough that no count can ask for memory that
  * the file could not back. */
-#define GGUF_MAX_KV	  65536u
-#define GGUF_MAX_TENSORS  65536u
-#define GGUF_MAX_KEY	  65535u	/* the specification's own limit for keys */
-#define GGUF_MAX_STRING	  (16u << 20)	/* bytes of one string value */
-#define GGUF_MAX_ARRAY	  (64u << 20)	/* elements of one array */
-#define GGUF_MAX_NAME	  63u		/* tensor names: GGML_MAX_NAME less its NUL */
-#define GGUF_MAX_DIMS	  4u		/* GGML_MAX_DIMS */
-#define GGUF_MAX_ALIGN	  (1u << 30)
+#define GGUF_MAX_KV      65536u
+#define GGUF_MAX_TENSORS 65536u
+#define GGUF_MAX_KEY     65535u      /* the specification's own limit for keys */
+#define GGUF_MAX_STRING  (16u << 20) /* bytes of one string value */
+#define GGUF_MAX_ARRAY   (64u << 20) /* elements of one array */
+#define GGUF_MAX_NAME    63u         /* tensor names: GGML_MAX_NAME less its NUL */
+#define GGUF_MAX_DIMS    4u          /* GGML_MAX_DIMS */
+#define GGUF_MAX_ALIGN   (1u << 30)
 
 struct gguf_str {
 	const char *p;
@@ -45,33 +56,33 @@ struct gguf_str {
 struct gguf_kv {
 	struct gguf_str key;
 	enum gguf_type type;
-	enum gguf_type elem;	/* of an array; equals type otherwise. Arrays of arrays are refused */
-	uint64_t count;		/* elements of an array; 1 otherwise */
-	const uint8_t *data;	/* first byte of the value in the image, unaligned */
+	enum gguf_type elem; /* of an array; equals type otherwise. Arrays of arrays are refused */
+	uint64_t count;      /* elements of an array; 1 otherwise */
+	const uint8_t *data; /* first byte of the value in the image, unaligned */
 };
 
 struct gguf_tensor {
-	struct gguf_str name;	/* 1..63 bytes */
-	uint32_t type;		/* GGML type number; always one quant_type() knows */
-	uint32_t n_dims;	/* 1..4 */
-	uint64_t ne[4];		/* ne[0] fastest-moving; missing dimensions are 1; none is 0 */
-	uint64_t offset;	/* from the start of the file */
-	uint64_t bytes;		/* exact size of the data, without padding */
-	const void *data;	/* in the image; no two tensors share bytes */
+	struct gguf_str name; /* 1..63 bytes */
+	uint32_t type;        /* GGML type number; always one quant_type() knows */
+	uint32_t n_dims;      /* 1..4 */
+	uint64_t ne[4];       /* ne[0] fastest-moving; missing dimensions are 1; none is 0 */
+	uint64_t offset;      /* from the start of the file */
+	uint64_t bytes;       /* exact size of the data, without padding */
+	const void *data;     /* in the image; no two tensors share bytes */
 };
 
 struct gguf {
-	const char *name;	/* for messages; the path for gguf_open() */
+	const char *name; /* for messages; the path for gguf_open() */
 	const uint8_t *base;
 	size_t size;
-	uint32_t version;	/* 2 or 3 */
-	uint32_t alignment;	/* general.alignment, 32 when absent */
-	uint64_t data_offset;	/* where tensor data starts */
+	uint32_t version;     /* 2 or 3 */
+	uint32_t alignment;   /* general.alignment, 32 when absent */
+	uint64_t data_offset; /* where tensor data starts */
 	uint32_t n_kv, n_tensors;
 	struct gguf_kv *kv;
-	struct gguf_tensor *tensors;	/* in file order */
-	uint32_t *kv_sorted, *tensors_sorted;	/* by name, for the look-ups */
-	bool mapped;		/* base came from mmap() in gguf_open() */
+	struct gguf_tensor *tensors;          /* in file order */
+	uint32_t *kv_sorted, *tensors_sorted; /* by name, for the look-ups */
+	char *path; /* name's storage if gguf_open() mapped the image, else NULL */
 };
 
 /* Parse an image already in memory. Pure: no system call. The image and name must outlive *out.

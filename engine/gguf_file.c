@@ -54,7 +54,7 @@ int gguf_open(const char *path, struct gguf **out, char *err, size_t errlen)
 	ret = gguf_parse(map, size, name, &g, err, errlen);
 	if (ret < 0)
 		goto out;
-	g->mapped = true;
+	g->path = name;
 	*out = g;
 	close(fd);
 	return 0;
@@ -70,10 +70,9 @@ void gguf_close(struct gguf *g)
 {
 	if (!g)
 		return;
-	if (g->mapped) {
+	if (g->path)
 		munmap((void *)(uintptr_t)g->base, g->size);
-		free((void *)(uintptr_t)g->name);
-	}
+	free(g->path);
 	gguf_free_tables(g);
 	free(g);
 }

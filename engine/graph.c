@@ -12,9 +12,10 @@ static void (*const builders[MODEL_ARCH_COUNT])(struct graph_builder *b) = {
 };
 
 static const char *const op_names[OP_COUNT] = {
-	[OP_EMBED] = "embed",	  [OP_RMSNORM] = "rmsnorm",   [OP_MATMUL] = "matmul",
-	[OP_HEADNORM_ROPE] = "headnorm_rope", [OP_KV_STORE] = "kv_store", [OP_ATTN] = "attn",
-	[OP_ADD] = "add",	  [OP_SILU_MUL] = "silu_mul",
+	[OP_EMBED] = "embed",       [OP_RMSNORM] = "rmsnorm",
+	[OP_MATMUL] = "matmul",     [OP_HEADNORM_ROPE] = "headnorm_rope",
+	[OP_KV_STORE] = "kv_store", [OP_ATTN] = "attn",
+	[OP_ADD] = "add",           [OP_SILU_MUL] = "silu_mul",
 };
 
 const char *graph_op_name(enum graph_op op)
@@ -42,8 +43,8 @@ static struct tensor *new_tensor(struct graph_builder *b)
 	struct tensor *t;
 
 	if (!b->failed)
-		b->failed = grow((void **)&b->g->tensors, b->g->n_tensors, &b->cap_tensors,
-				 sizeof(*t));
+		b->failed =
+			grow((void **)&b->g->tensors, b->g->n_tensors, &b->cap_tensors, sizeof(*t));
 	if (b->failed)
 		return NULL;
 	t = &b->g->tensors[b->g->n_tensors];
@@ -129,12 +130,14 @@ int graph_build(const struct model *m, uint32_t n_tokens, uint32_t n_ctx, struct
 	int ret;
 
 	if (!n_ctx || n_ctx > m->hp.n_ctx) {
-		gguf_fail(err, errlen, "%s: context of %u tokens asked; the model was trained for 1 to %u",
+		gguf_fail(err, errlen,
+			  "%s: context of %u tokens asked; the model was trained for 1 to %u",
 			  m->gguf->name, n_ctx, m->hp.n_ctx);
 		return -EINVAL;
 	}
 	if (!n_tokens || n_tokens > n_ctx) {
-		gguf_fail(err, errlen, "%s: batch of %u tokens asked; a context of %u takes 1 to %u",
+		gguf_fail(err, errlen,
+			  "%s: batch of %u tokens asked; a context of %u takes 1 to %u",
 			  m->gguf->name, n_tokens, n_ctx, n_ctx);
 		return -EINVAL;
 	}

@@ -40,8 +40,8 @@ int model_key_u32(struct model_loader *l, const char *key, uint32_t min, uint32_
 	if (ret < 0)
 		return ret;
 	if (v < min || v > max) {
-		gguf_fail(l->err, l->errlen, "%s: %s is %u, want %u to %u", l->g->name, full, v, min,
-			  max);
+		gguf_fail(l->err, l->errlen, "%s: %s is %u, want %u to %u", l->g->name, full, v,
+			  min, max);
 		return -EINVAL;
 	}
 	*out = v;
@@ -100,8 +100,9 @@ static int bind(struct model_loader *l, int layer, const char *name, const uint6
 		return -ENOENT;
 	}
 	if (!quant_supported(t->type)) {
-		gguf_fail(l->err, l->errlen, "%s: type of tensor %s is %s (%u), not computed with here",
-			  l->g->name, full, quant_name(t->type), t->type);
+		gguf_fail(l->err, l->errlen,
+			  "%s: type of tensor %s is %s (%u), not computed with here", l->g->name,
+			  full, quant_name(t->type), t->type);
 		return -ENOTSUP;
 	}
 	if (n_dims == 1 && t->type != 0) {
@@ -114,8 +115,10 @@ static int bind(struct model_loader *l, int layer, const char *name, const uint6
 			continue;
 		shape_text(t->ne, t->n_dims, got, sizeof(got));
 		shape_text(ne, n_dims, wanted, sizeof(wanted));
-		gguf_fail(l->err, l->errlen, "%s: shape of tensor %s is [%s], want [%s] from the "
-			  "metadata", l->g->name, full, got, wanted);
+		gguf_fail(l->err, l->errlen,
+			  "%s: shape of tensor %s is [%s], want [%s] from the "
+			  "metadata",
+			  l->g->name, full, got, wanted);
 		return -EINVAL;
 	}
 	index = (size_t)(t - l->g->tensors);
@@ -175,8 +178,10 @@ static int find_arch(const struct gguf *g, struct model *m, char *err, size_t er
 	}
 	for (size_t i = 0; i < name.n; i++) {
 		if (name.p[i] < 0x21 || name.p[i] > 0x7e || i >= 64) {
-			gguf_fail(err, errlen, "%s: general.architecture is no plain name of at most "
-				  "64 characters; computed here: %s", g->name, known);
+			gguf_fail(err, errlen,
+				  "%s: general.architecture is no plain name of at most "
+				  "64 characters; computed here: %s",
+				  g->name, known);
 			return -ENOTSUP;
 		}
 	}

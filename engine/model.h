@@ -9,15 +9,12 @@
 
 #include "engine/gguf.h"
 
-enum model_arch {
-	MODEL_QWEN3,
-	MODEL_ARCH_COUNT
-};
+enum model_arch { MODEL_QWEN3, MODEL_ARCH_COUNT };
 
 struct model_hparams {
-	uint32_t n_vocab;   /* rows of token_embd */
-	uint32_t n_ctx;	    /* context length it was trained for, tokens */
-	uint32_t n_embd;    /* d */
+	uint32_t n_vocab; /* rows of token_embd */
+	uint32_t n_ctx;   /* context length it was trained for, tokens */
+	uint32_t n_embd;  /* d */
 	uint32_t n_layer;
 	uint32_t n_ff;
 	uint32_t n_head;    /* query heads */
@@ -44,14 +41,14 @@ struct model_layer {
 struct model {
 	const struct gguf *gguf;
 	enum model_arch arch;
-	const char *arch_name;		       /* "qwen3" */
+	const char *arch_name; /* "qwen3" */
 	struct model_hparams hp;
 	const struct gguf_tensor *token_embd;  /* [d, n_vocab] */
 	const struct gguf_tensor *output_norm; /* F32 [d] */
 	const struct gguf_tensor *output;      /* [d, n_vocab]; == token_embd when tied */
 	bool tied;
-	struct model_layer *layers;	       /* n_layer */
-	uint64_t weight_bytes;		       /* of all bound tensors, each once */
+	struct model_layer *layers; /* n_layer */
+	uint64_t weight_bytes;      /* of all bound tensors, each once */
 };
 
 /* -ENOTSUP: an architecture or tensor type not computed here. -EINVAL: a key or tensor missing, of

@@ -8,8 +8,8 @@
 struct model_loader {
 	const struct gguf *g;
 	struct model *m;
-	uint32_t n_bound;  /* distinct tensors bound so far */
-	uint8_t *bound;	   /* per tensor of the file */
+	uint32_t n_bound; /* distinct tensors bound so far */
+	uint8_t *bound;   /* per tensor of the file */
 	char *err;
 	size_t errlen;
 };

@@ -9,7 +9,7 @@
 #define MAX_LAYERS 1024
 #define MAX_WIDTH  (1u << 20)
 #define MAX_HEADS  4096
-#define MAX_CTX	   (1u << 28)
+#define MAX_CTX    (1u << 28)
 #define MAX_VOCAB  (1u << 24)
 
 static int load_hparams(struct model_loader *l)
@@ -30,8 +30,8 @@ static int load_hparams(struct model_loader *l)
 	hp->n_head_kv = hp->n_head;
 	hp->head_dim = hp->n_embd / hp->n_head;
 	hp->rope_theta = 10000.0f;
-	if ((ret = model_key_u32_opt(l, "attention.head_count_kv", 1, MAX_HEADS,
-				     &hp->n_head_kv)) < 0 ||
+	if ((ret = model_key_u32_opt(l, "attention.head_count_kv", 1, MAX_HEADS, &hp->n_head_kv)) <
+		    0 ||
 	    (ret = model_key_u32_opt(l, "attention.key_length", 2, MAX_HEADS, &hp->head_dim)) < 0)
 		return ret;
 	if (model_has_key(l, "rope.freq_base")) {
@@ -40,9 +40,10 @@ static int load_hparams(struct model_loader *l)
 			return ret;
 	}
 	if (hp->n_head % hp->n_head_kv) {
-		gguf_fail(l->err, l->errlen,
-			  "%s: qwen3.attention.head_count_kv is %u, want a divisor of head_count %u",
-			  l->g->name, hp->n_head_kv, hp->n_head);
+		gguf_fail(
+			l->err, l->errlen,
+			"%s: qwen3.attention.head_count_kv is %u, want a divisor of head_count %u",
+			l->g->name, hp->n_head_kv, hp->n_head);
 		return -EINVAL;
 	}
 	if (!hp->head_dim || hp->head_dim % 2) {
@@ -53,10 +54,10 @@ static int load_hparams(struct model_loader *l)
 	}
 	/* One head width, rotated whole. */
 	v = hp->head_dim;
-	if ((ret = model_key_u32_opt(l, "attention.value_length", hp->head_dim, hp->head_dim,
-				     &v)) < 0 ||
-	    (ret = model_key_u32_opt(l, "rope.dimension_count", hp->head_dim, hp->head_dim,
-				     &v)) < 0)
+	if ((ret = model_key_u32_opt(l, "attention.value_length", hp->head_dim, hp->head_dim, &v)) <
+		    0 ||
+	    (ret = model_key_u32_opt(l, "rope.dimension_count", hp->head_dim, hp->head_dim, &v)) <
+		    0)
 		return ret;
 	if (model_has_key(l, "rope.scaling.type")) {
 		struct gguf_str s;
@@ -67,19 +68,21 @@ static int load_hparams(struct model_loader *l)
 		if (!gguf_str_eq(s, "none")) {
 			gguf_fail(l->err, l->errlen,
 				  "%s: qwen3.rope.scaling.type asks for rotary scaling; only "
-				  "\"none\" is computed here", l->g->name);
+				  "\"none\" is computed here",
+				  l->g->name);
 			return -ENOTSUP;
 		}
 	}
 	embd = gguf_tensor(l->g, "token_embd.weight");
 	if (!embd) {
-		gguf_fail(l->err, l->errlen, "%s: tensor token_embd.weight is missing; qwen3 needs it",
-			  l->g->name);
+		gguf_fail(l->err, l->errlen,
+			  "%s: tensor token_embd.weight is missing; qwen3 needs it", l->g->name);
 		return -EINVAL;
 	}
 	if (embd->ne[1] > MAX_VOCAB) {
-		gguf_fail(l->err, l->errlen, "%s: token_embd.weight has %llu rows; at most %u are read",
-			  l->g->name, (unsigned long long)embd->ne[1], MAX_VOCAB);
+		gguf_fail(l->err, l->errlen,
+			  "%s: token_embd.weight has %llu rows; at most %u are read", l->g->name,
+			  (unsigned long long)embd->ne[1], MAX_VOCAB);
 		return -EINVAL;
 	}
 	hp->n_vocab = (uint32_t)embd->ne[1];
@@ -95,8 +98,8 @@ static int load_hparams(struct model_loader *l)
 		if (tokens->count > hp->n_vocab) {
 			gguf_fail(l->err, l->errlen,
 				  "%s: tokenizer.ggml.tokens has %llu entries; token_embd.weight "
-				  "has %u rows for them", l->g->name,
-				  (unsigned long long)tokens->count, hp->n_vocab);
+				  "has %u rows for them",
+				  l->g->name, (unsigned long long)tokens->count, hp->n_vocab);
 			return -EINVAL;
 		}
 	}
@@ -142,14 +145,14 @@ int model_load_qwen3(struct model_loader *l)
 	}
 	if ((ret = model_bind_matrix(l, -1, "token_embd.weight", hp->n_embd, hp->n_vocab,
 				     &m->token_embd)) < 0 ||
-	    (ret = model_bind_vector(l, -1, "output_norm.weight", hp->n_embd,
-				     &m->output_norm)) < 0)
+	    (ret = model_bind_vector(l, -1, "output_norm.weight", hp->n_embd, &m->output_norm)) < 0)
 		return ret;
 	/* Without output.weight the embedding table is the output matrix: one tensor, one copy. */
 	m->tied = !gguf_tensor(l->g, "output.weight");
 	m->output = m->token_embd;
 	if (!m->tied) {
-		ret = model_bind_matrix(l, -1, "output.weight", hp->n_embd, hp->n_vocab, &m->output);
+		ret = model_bind_matrix(l, -1, "output.weight", hp->n_embd, hp->n_vocab,
+					&m->output);
 		if (ret < 0)
 			return ret;
 	}

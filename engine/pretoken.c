@@ -121,7 +121,8 @@ const char pretoken_names[] = "qwen2";
 pretoken_fn pretoken_find(const char *name, size_t len)
 {
 	for (size_t i = 0; i < sizeof(pretokenizers) / sizeof(pretokenizers[0]); i++)
-		if (strlen(pretokenizers[i].name) == len && !memcmp(pretokenizers[i].name, name, len))
+		if (strlen(pretokenizers[i].name) == len &&
+		    !memcmp(pretokenizers[i].name, name, len))
 			return pretokenizers[i].fn;
 	return NULL;
 }

@@ -127,7 +127,7 @@ static void dequant_q4_0(const void *src, float *dst, uint64_t n)
 /* The 8 six-bit scales and 8 six-bit minimums of Q4_K and Q5_K in 12 bytes: the first four of each
  * in the low six bits of bytes 0..3 and 4..7; the last four in the nibbles of bytes 8..11, their
  * top two bits in the top two bits of bytes 0..3 and 4..7. */
-static void k_scale_min(const uint8_t s[12], int j, uint8_t *scale, uint8_t *min)
+static void k_scale_min(const uint8_t *s, int j, uint8_t *scale, uint8_t *min)
 {
 	if (j < 4) {
 		*scale = s[j] & 63;
@@ -200,7 +200,8 @@ static void dequant_q6_k(const void *src, float *dst, uint64_t n)
 			int low = p[64 * half + 32 * (k & 1) + i] >> 4 * (k >> 1) & 15;
 			int high = p[128 + 32 * half + i] >> 2 * k & 3;
 
-			*dst++ = d * (float)(int8_t)p[192 + e / 16] * (float)((low | high << 4) - 32);
+			*dst++ = d * (float)(int8_t)p[192 + e / 16] *
+				 (float)((low | high << 4) - 32);
 		}
 	}
 }

@@ -12,10 +12,11 @@
 #define QUANT_MAX_BLOCK 256 /* elements of the largest block */
 
 struct quant_type {
-	const char *name;  /* "Q4_K" */
-	uint32_t block;	   /* elements per block; 0 marks a number that is no GGML type */
-	uint32_t bytes;	   /* bytes per block */
-	/* n elements (a multiple of block) to F32; NULL: known by size but not computed with here */
+	const char *name; /* "Q4_K" */
+	uint32_t block;   /* elements per block; 0 marks a number that is no GGML type */
+	uint32_t bytes;   /* bytes per block */
+	/* n elements (a multiple of block) to F32; NULL: known by size but not computed with here
+	 */
 	void (*dequant)(const void *src, float *dst, uint64_t n);
 };
 

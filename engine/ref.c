@@ -1,5 +1,5 @@
-/* Each op below is the formula, written out. Tensors are dense, ne[0] fastest: x[w,n] is n rows of w
- * floats. A sum runs in double and is rounded to float once. */
+/* Each op below is the formula, written out. Tensors are dense, ne[0] fastest: x[w,n] is n rows of
+ * w floats. A sum runs in double and is rounded to float once. */
 #include "engine/ref.h"
 #include "engine/gguf_internal.h"
 #include "engine/quant.h"
@@ -173,8 +173,8 @@ static void attend(const float *q, const float *keys, const float *values, uint6
 	}
 }
 
-/* dst[h*hd,n] from q[h*hd,n] and the caches K, V [kvw,ctx]: token i sees rows 0 .. pos[i]; query head
- * h reads key/value head h / (heads/kv_heads) */
+/* dst[h*hd,n] from q[h*hd,n] and the caches K, V [kvw,ctx]: token i sees rows 0 .. pos[i]; query
+ * head h reads key/value head h / (heads/kv_heads) */
 static int op_attn(const struct op *o)
 {
 	uint32_t heads = o->node->u[0], kv_heads = o->node->u[1], hd = o->node->u[2];
@@ -220,9 +220,10 @@ static int op_silu_mul(const struct op *o)
 }
 
 static int (*const ops[OP_COUNT])(const struct op *o) = {
-	[OP_EMBED] = op_embed,	     [OP_RMSNORM] = op_rmsnorm, [OP_MATMUL] = op_matmul,
-	[OP_HEADNORM_ROPE] = op_headnorm_rope, [OP_KV_STORE] = op_kv_store,
-	[OP_ATTN] = op_attn,	     [OP_ADD] = op_add,		[OP_SILU_MUL] = op_silu_mul,
+	[OP_EMBED] = op_embed,       [OP_RMSNORM] = op_rmsnorm,
+	[OP_MATMUL] = op_matmul,     [OP_HEADNORM_ROPE] = op_headnorm_rope,
+	[OP_KV_STORE] = op_kv_store, [OP_ATTN] = op_attn,
+	[OP_ADD] = op_add,           [OP_SILU_MUL] = op_silu_mul,
 };
 
 size_t ref_scratch_bytes(const struct graph *g)
@@ -327,8 +328,9 @@ int ref_step(struct ref *r, const int32_t *ids, uint32_t n, uint32_t pos0, float
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		if (ids[i] < 0 || (uint64_t)ids[i] >= out->ne[0]) {
-			gguf_fail(err, errlen, "reference: token id %d; the vocabulary has 0 to %llu",
-				  ids[i], (unsigned long long)out->ne[0] - 1);
+			gguf_fail(err, errlen,
+				  "reference: token id %d; the vocabulary has 0 to %llu", ids[i],
+				  (unsigned long long)out->ne[0] - 1);
 			return -EINVAL;
 		}
 		pos[i] = (int32_t)(pos0 + i);

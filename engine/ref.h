@@ -14,12 +14,11 @@
 /* Scratch bytes that ref_op() needs for any node of g. */
 size_t ref_scratch_bytes(const struct graph *g);
 
-/* Run one node over its first n tokens (1 <= n <= g->n_tokens). buf[i] is the host storage of tensor
- * i in the dense layout graph.h states; weights are read from tensor.file (file layout), buf of a
- * weight is ignored and may be NULL. dst may share storage with a source only for the element-wise
- * ops (ADD, SILU_MUL). No allocation.
- * -EINVAL: a token id or position out of range; -ENOTSUP: a weight type with no dequantiser.
- * dst is unspecified after a failure. */
+/* Run one node over its first n tokens (1 <= n <= g->n_tokens). buf[i] is the host storage of
+ * tensor i in the dense layout graph.h states; weights are read from tensor.file (file layout), buf
+ * of a weight is ignored and may be NULL. dst may share storage with a source only for the
+ * element-wise ops (ADD, SILU_MUL). No allocation. -EINVAL: a token id or position out of range;
+ * -ENOTSUP: a weight type with no dequantiser. dst is unspecified after a failure. */
 int ref_op(const struct graph *g, const struct node *node, void *const *buf, uint32_t n,
 	   void *scratch);
 

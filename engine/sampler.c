@@ -18,9 +18,9 @@ struct sampler {
 	struct sampler_params p;
 	uint32_t n_vocab;
 	uint64_t state;
-	struct choice *heap;	/* n_vocab */
-	struct choice *kept;	/* n_vocab, most probable first */
-	double *weight;		/* n_vocab */
+	struct choice *heap; /* n_vocab */
+	struct choice *kept; /* n_vocab, most probable first */
+	double *weight;      /* n_vocab */
 };
 
 int sampler_create(const struct sampler_params *p, uint32_t n_vocab, struct sampler **out,
@@ -34,7 +34,8 @@ int sampler_create(const struct sampler_params *p, uint32_t n_vocab, struct samp
 		return -EINVAL;
 	}
 	if (!(p->top_p > 0.0f && p->top_p <= 1.0f)) {
-		gguf_fail(err, errlen, "sampler: top-p is %g, want above 0 up to 1", (double)p->top_p);
+		gguf_fail(err, errlen, "sampler: top-p is %g, want above 0 up to 1",
+			  (double)p->top_p);
 		return -EINVAL;
 	}
 	if (!n_vocab || n_vocab > INT32_MAX) {
@@ -148,8 +149,8 @@ static int32_t greedy(const struct sampler *s, const float *logits)
 	return (int32_t)best;
 }
 
-/* Fills kept[] with the best top_k, best first; returns how many. A heap gives them in order without
- * sorting the rest of the vocabulary. */
+/* Fills kept[] with the best top_k, best first; returns how many. A heap gives them in order
+ * without sorting the rest of the vocabulary. */
 static uint32_t keep_top_k(struct sampler *s, const float *logits)
 {
 	uint32_t n = s->n_vocab, k = s->p.top_k && s->p.top_k < n ? s->p.top_k : n;
@@ -172,7 +173,8 @@ static double weigh(struct sampler *s, uint32_t k, double temp)
 	double sum = 0.0;
 
 	for (uint32_t i = 0; i < k; i++) {
-		s->weight[i] = exp_neg(((double)s->kept[i].logit - (double)s->kept[0].logit) / temp);
+		s->weight[i] =
+			exp_neg(((double)s->kept[i].logit - (double)s->kept[0].logit) / temp);
 		sum += s->weight[i];
 	}
 	return sum;

@@ -18,9 +18,9 @@
 #include <stdint.h>
 
 struct sampler_params {
-	float temp;	/* 0 = greedy; finite, >= 0 */
+	float temp;     /* 0 = greedy; finite, >= 0 */
 	uint32_t top_k; /* 0 = all */
-	float top_p;	/* (0, 1]; 1 = all */
+	float top_p;    /* (0, 1]; 1 = all */
 	uint64_t seed;
 };
 

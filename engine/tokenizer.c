@@ -46,7 +46,7 @@ struct loader {
 	const struct gguf *g;
 	struct tokenizer *t;
 	int16_t to_byte[0x180]; /* char_to_byte() for every character it maps */
-	bool *mergeable;	/* per token: its text is byte characters only */
+	bool *mergeable;        /* per token: its text is byte characters only */
 	char *err;
 	size_t errlen;
 };
@@ -168,16 +168,19 @@ static int load_tokens(struct loader *l)
 	if (ret < 0)
 		return ret;
 	if (!kv->count || kv->count > MAX_VOCAB) {
-		gguf_fail(l->err, l->errlen, "%s: tokenizer.ggml.tokens has %llu entries, want 1 to %u",
-			  l->g->name, (unsigned long long)kv->count, MAX_VOCAB);
+		gguf_fail(l->err, l->errlen,
+			  "%s: tokenizer.ggml.tokens has %llu entries, want 1 to %u", l->g->name,
+			  (unsigned long long)kv->count, MAX_VOCAB);
 		return -EINVAL;
 	}
 	n = t->n_vocab = (uint32_t)kv->count;
 	for (uint32_t i = 0; i < n; i++)
 		total += gguf_array_str(kv, &cursor).n;
 	if (total > INT_MAX) {
-		gguf_fail(l->err, l->errlen, "%s: tokenizer.ggml.tokens holds %zu bytes; at most %d "
-			  "are read", l->g->name, total, INT_MAX);
+		gguf_fail(l->err, l->errlen,
+			  "%s: tokenizer.ggml.tokens holds %zu bytes; at most %d "
+			  "are read",
+			  l->g->name, total, INT_MAX);
 		return -EINVAL;
 	}
 	t->by_bytes_mask = pow2_above(2 * (uint64_t)n) - 1;
@@ -238,8 +241,10 @@ static int load_merges(struct loader *l)
 	if (ret < 0)
 		return ret;
 	if (kv->count > MAX_MERGES) {
-		gguf_fail(l->err, l->errlen, "%s: tokenizer.ggml.merges has %llu entries; at most %u "
-			  "are read", l->g->name, (unsigned long long)kv->count, MAX_MERGES);
+		gguf_fail(l->err, l->errlen,
+			  "%s: tokenizer.ggml.merges has %llu entries; at most %u "
+			  "are read",
+			  l->g->name, (unsigned long long)kv->count, MAX_MERGES);
 		return -EINVAL;
 	}
 	for (uint64_t i = 0; i < kv->count; i++) {
@@ -382,8 +387,10 @@ static int load_ids(struct loader *l)
 	if (ret < 0)
 		return ret;
 	if (t->adds_bos && t->bos < 0) {
-		gguf_fail(l->err, l->errlen, "%s: tokenizer.ggml.add_bos_token is true, but "
-			  "tokenizer.ggml.bos_token_id is missing", l->g->name);
+		gguf_fail(l->err, l->errlen,
+			  "%s: tokenizer.ggml.add_bos_token is true, but "
+			  "tokenizer.ggml.bos_token_id is missing",
+			  l->g->name);
 		return -EINVAL;
 	}
 	return 0;
@@ -398,7 +405,8 @@ static int unknown_name(const struct loader *l, const char *key, struct gguf_str
 	for (size_t i = 0; i < n; i++)
 		shown[i] = s.p[i] >= 0x20 && s.p[i] < 0x7f ? s.p[i] : '?';
 	shown[n] = 0;
-	gguf_fail(l->err, l->errlen, "%s: %s is \"%s\"; known here: %s", l->g->name, key, shown, known);
+	gguf_fail(l->err, l->errlen, "%s: %s is \"%s\"; known here: %s", l->g->name, key, shown,
+		  known);
 	return -ENOTSUP;
 }
 

@@ -14,7 +14,11 @@ struct tokenizer;
 
 /* Token kinds (tokenizer.ggml.token_type). */
 enum token_kind {
-	TOKEN_NORMAL = 1, TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_USER = 4, TOKEN_UNUSED = 5,
+	TOKEN_NORMAL = 1,
+	TOKEN_UNKNOWN = 2,
+	TOKEN_CONTROL = 3,
+	TOKEN_USER = 4,
+	TOKEN_UNUSED = 5,
 	TOKEN_BYTE = 6,
 };
 
@@ -35,7 +39,7 @@ enum token_kind tokenizer_kind(const struct tokenizer *t, int32_t id);
 int32_t tokenizer_find(const struct tokenizer *t, const char *text, size_t len);
 
 #define TOKENIZER_SPECIAL 1u /* "<|im_start|>" in the text is the token, not its letters */
-#define TOKENIZER_BOS	  2u /* put bos first if the file asks for it */
+#define TOKENIZER_BOS     2u /* put bos first if the file asks for it */
 
 /* Ids of text. A token covers at least one byte, so len + 1 ids always suffice.
  * -ENOSPC: more than cap ids; -EILSEQ: a byte the vocabulary has no token for; -ENOMEM. */

@@ -7,13 +7,13 @@
 
 /* Bytes of a pre-token as a list of tokens that merge into their neighbours. */
 struct symbol {
-	int32_t id; /* -1: merged away */
+	int32_t id;         /* -1: merged away */
 	int32_t prev, next; /* -1: none */
 };
 
 /* A merge that was possible when it was queued. */
 struct candidate {
-	int32_t rank, at; /* left symbol */
+	int32_t rank, at;    /* left symbol */
 	int32_t left, right; /* ids then: gone stale if they differ now */
 	int32_t id;
 };
@@ -104,8 +104,11 @@ static int reserve(struct encoder *e, size_t n)
 /* The merges of one pre-token, lowest rank first, leftmost among equals. */
 static int encode_word(struct encoder *e, const char *s, size_t n)
 {
-	int ret = reserve(e, n);
+	int ret;
 
+	if (!n)
+		return 0;
+	ret = reserve(e, n);
 	if (ret < 0)
 		return ret;
 	for (size_t i = 0; i < n; i++) {

@@ -8,19 +8,19 @@
 /* Open-addressed, power-of-two, load below one half. An empty slot has id -1. */
 struct token_merge {
 	int32_t left, right; /* token ids */
-	int32_t rank;	     /* line of the merge list: lower merges first */
-	int32_t id;	     /* the token both become */
+	int32_t rank;        /* line of the merge list: lower merges first */
+	int32_t id;          /* the token both become */
 };
 
 struct tokenizer {
 	uint32_t n_vocab;
-	char *bytes;	       /* all pieces, one after another */
-	uint32_t *off;	       /* n_vocab + 1 */
-	uint8_t *kind;	       /* enum token_kind */
+	char *bytes;   /* all pieces, one after another */
+	uint32_t *off; /* n_vocab + 1 */
+	uint8_t *kind; /* enum token_kind */
 	uint32_t max_piece;
-	int32_t byte_id[256];  /* token of a single byte, -1 = none */
+	int32_t byte_id[256]; /* token of a single byte, -1 = none */
 
-	int32_t *by_bytes;     /* hash of mergeable pieces: token id or -1 */
+	int32_t *by_bytes; /* hash of mergeable pieces: token id or -1 */
 	uint32_t by_bytes_mask;
 	struct token_merge *merges;
 	uint32_t merges_mask;

@@ -7,8 +7,7 @@
 
 static size_t put_replacement(char *out)
 {
-	memcpy(out, "\xef\xbf\xbd", 3); /* U+FFFD */
-	return 3;
+	return unicode_encode(0xfffd, out);
 }
 
 /* Bytes of the malformed sequence at s that one U+FFFD stands for: the longest part that could have

@@ -13,7 +13,7 @@ struct image {
 	uint8_t *p;
 	size_t n, cap;
 	size_t kv_count_at, tensor_count_at; /* where the header's counts are */
-	uint64_t data; /* bytes of tensor data announced so far */
+	uint64_t data;                       /* bytes of tensor data announced so far */
 };
 
 static inline void put_bytes(struct image *im, const void *p, size_t n)

@@ -8,10 +8,10 @@
 #include "tests/testdata.h"
 
 /* Prints the line that tests/run.sh counts, and ends the test. */
-#define SKIP(name, reason)                                          \
-	do {                                                        \
-		fprintf(stderr, "SKIP: %s: %s\n", name, reason);    \
-		cr_skip_test("%s", reason);                         \
+#define SKIP(name, reason)                                                                         \
+	do {                                                                                       \
+		fprintf(stderr, "SKIP: %s: %s\n", name, reason);                                   \
+		cr_skip_test("%s", reason);                                                        \
 	} while (0)
 
 /* The caller's reference, or NULL when the file is nowhere. */

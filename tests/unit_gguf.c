@@ -99,7 +99,8 @@ Test(gguf, every_value_type)
 	refused(gguf_u32(g, "f32", &u, err, sizeof(err)), -EINVAL, "f32", "integer");
 	refused(gguf_f32(g, "u8", &f, err, sizeof(err)), -EINVAL, "u8", "f32");
 	refused(gguf_bool(g, "u8", &b, err, sizeof(err)), -EINVAL, "u8", "bool");
-	refused(gguf_string(g, "strs", &s, err, sizeof(err)), -EINVAL, "array of string", "want string");
+	refused(gguf_string(g, "strs", &s, err, sizeof(err)), -EINVAL, "array of string",
+		"want string");
 	refused(gguf_array(g, "ints", GGUF_I32, &kv, err, sizeof(err)), -EINVAL, "i16", "i32");
 	cr_assert_eq(u, 42, "output touched");
 	gguf_close(g);
@@ -113,7 +114,8 @@ Test(gguf, tensors_are_where_the_file_says)
 	const struct gguf_tensor *t = gguf_tensor(g, "token_embd.weight");
 
 	cr_assert(t && t->type == 0 && t->n_dims == 2);
-	cr_assert(t->ne[0] == MINI_EMBD && t->ne[1] == MINI_VOCAB && t->ne[2] == 1 && t->ne[3] == 1);
+	cr_assert(t->ne[0] == MINI_EMBD && t->ne[1] == MINI_VOCAB && t->ne[2] == 1 &&
+		  t->ne[3] == 1);
 	cr_assert_eq(t->bytes, 4ull * MINI_EMBD * MINI_VOCAB);
 	cr_assert_eq((const uint8_t *)t->data - im.p, (ptrdiff_t)t->offset);
 	cr_assert_eq(t->offset, g->data_offset);
@@ -372,8 +374,8 @@ Test(model, good)
 	cr_assert(m->hp.n_head == 2 && m->hp.n_head_kv == 1 && m->hp.head_dim == 16);
 	cr_assert(m->hp.rope_theta == 10000.0f && m->hp.n_ctx == 16 && m->hp.n_ff == 64);
 	/* embedding, 3 norms of 32, 2 of 16, q k v o, gate up down */
-	cr_assert_eq(m->weight_bytes, 4ull * (262 * 32 + 3 * 32 + 2 * 16 + 2 * 32 * 32 +
-					      2 * 32 * 16 + 3 * 32 * 64));
+	cr_assert_eq(m->weight_bytes,
+		     4ull * (262 * 32 + 3 * 32 + 2 * 16 + 2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64));
 	model_free(m);
 	gguf_close(g);
 	free(im.p);
@@ -383,8 +385,10 @@ Test(model, refusals)
 {
 	refused(load_mini(&(struct mini){.arch = "mamba"}), -ENOTSUP, "\"mamba\"", "qwen3");
 	refused(load_mini(&(struct mini){.arch = "a\nb"}), -ENOTSUP, "architecture", "plain");
-	refused(load_mini(&(struct mini){.q_type = 26}), -ENOTSUP, "blk.0.attn_q.weight", "I32 (26)");
-	refused(load_mini(&(struct mini){.norm_type = 1}), -ENOTSUP, "blk.0.attn_norm.weight", "F16");
+	refused(load_mini(&(struct mini){.q_type = 26}), -ENOTSUP, "blk.0.attn_q.weight",
+		"I32 (26)");
+	refused(load_mini(&(struct mini){.norm_type = 1}), -ENOTSUP, "blk.0.attn_norm.weight",
+		"F16");
 	refused(load_mini(&(struct mini){.up_rows = 65}), -EINVAL, "blk.0.ffn_up.weight",
 		"[32, 65], want [32, 64]");
 	refused(load_mini(&(struct mini){.leave_out = "blk.0.attn_k_norm.weight"}), -EINVAL,
@@ -470,8 +474,10 @@ static unsigned use(const struct gguf *g)
 
 Test(gguf, mutations_never_crash)
 {
-	static const uint64_t odd[] = {0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000,
-				       0xffffffff, INT64_MAX, UINT64_MAX, UINT64_MAX - 31, 1ull << 40};
+	static const uint64_t odd[] = {0,          1,         0x7f,       0xff,
+				       0x7fff,     0xffff,    0x7fffffff, 0x80000000,
+				       0xffffffff, INT64_MAX, UINT64_MAX, UINT64_MAX - 31,
+				       1ull << 40};
 	struct image im = mini_model(NULL);
 	struct gguf *g = good(&im);
 	size_t meta = g->data_offset;
@@ -485,7 +491,8 @@ Test(gguf, mutations_never_crash)
 		memcpy(copy, im.p, im.n);
 		for (unsigned i = 0; i < changes; i++) {
 			size_t at = (size_t)(rng() % meta), width = 1u << rng() % 4;
-			uint64_t v = rng() % 2 ? odd[rng() % (sizeof(odd) / sizeof(odd[0]))] : rng();
+			uint64_t v =
+				rng() % 2 ? odd[rng() % (sizeof(odd) / sizeof(odd[0]))] : rng();
 
 			/* Half of them in the first kilobyte, where the counts and sizes are. */
 			if (rng() % 2)
@@ -507,7 +514,8 @@ Test(gguf, mutations_never_crash)
 	}
 	/* The loop means something only if it reaches every stage, and every refusal. */
 	cr_assert(refusals > 500 && parsed > 500 && encoded > 50 && stepped > 50,
-		  "%u refused, %u parsed, %u encoded, %u stepped", refusals, parsed, encoded, stepped);
+		  "%u refused, %u parsed, %u encoded, %u stepped", refusals, parsed, encoded,
+		  stepped);
 	free(copy);
 	free(im.p);
 }

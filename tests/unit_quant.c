@@ -23,13 +23,21 @@ static size_t slurp(const char *name, void *buf, size_t cap)
 	return n;
 }
 
+static uint32_t bits_of(float f)
+{
+	uint32_t u;
+
+	memcpy(&u, &f, 4);
+	return u;
+}
+
 Test(quant, dequantise_equals_the_format)
 {
 	static const struct {
 		const char *file;
 		uint32_t type, n;
 	} cases[] = {
-		{"f32", 0, 1024},   {"f16", 1, 1032},	{"bf16", 30, 1032}, {"q8_0", 8, 2048},
+		{"f32", 0, 1024},  {"f16", 1, 1032},   {"bf16", 30, 1032}, {"q8_0", 8, 2048},
 		{"q4_0", 2, 2048}, {"q4_k", 12, 2048}, {"q5_k", 13, 2048}, {"q6_k", 14, 2048},
 	};
 	static unsigned char raw[1 << 16];
@@ -49,8 +57,8 @@ Test(quant, dequantise_equals_the_format)
 		memset(got, 0xff, sizeof(got));
 		cr_assert_eq(quant_dequant(cases[c].type, raw, got, cases[c].n), 0);
 		for (uint32_t i = 0; i < cases[c].n; i++)
-			cr_assert(!memcmp(&got[i], &want[i], 4), "%s[%u] is %a, want %a",
-				  cases[c].file, i, (double)got[i], (double)want[i]);
+			cr_assert_eq(bits_of(got[i]), bits_of(want[i]), "%s[%u] is %a, want %a",
+				     cases[c].file, i, (double)got[i], (double)want[i]);
 		cr_assert(isnan(got[cases[c].n]), "%s: wrote past the end", cases[c].file);
 	}
 }

@@ -111,7 +111,8 @@ Test(ref, demo_logits_equal_the_float64_forward, .timeout = 120)
 		snprintf(gold, sizeof(gold), "models/demo/%s.np40.f32", demo[i]);
 		d40 = distance(gguf, gold, p40, 40, 40);
 		steps = fmax(steps, distance(gguf, gold, p40, 40, 7));
-		fprintf(stderr, "%s: max abs difference %.3g (8 tokens), %.3g (40), %.3g (in steps)\n",
+		fprintf(stderr,
+			"%s: max abs difference %.3g (8 tokens), %.3g (40), %.3g (in steps)\n",
 			demo[i], d8, d40, steps);
 		cr_assert(d8 <= TOLERANCE && d40 <= TOLERANCE && steps <= TOLERANCE, "%s", demo[i]);
 	}
@@ -129,7 +130,8 @@ Test(ref, random_models_of_every_type, .timeout = 120)
 
 	if (!j)
 		SKIP("ref.random_models_of_every_type", "models/tiny is not here");
-	json_array_foreach(json_object_get(j, "models"), i, m) {
+	json_array_foreach(json_object_get(j, "models"), i, m)
+	{
 		const char *name = json_string_value(json_object_get(m, "name"));
 		const char *arch = json_string_value(json_object_get(m, "arch"));
 		size_t n8, n40;
@@ -147,7 +149,8 @@ Test(ref, random_models_of_every_type, .timeout = 120)
 		d8 = distance(gguf, gold, p8, (uint32_t)n8, (uint32_t)n8);
 		snprintf(gold, sizeof(gold), "models/tiny/%s.np40.f32", name);
 		d40 = distance(gguf, gold, p40, (uint32_t)n40, (uint32_t)n40);
-		fprintf(stderr, "%s: max abs difference %.3g (8 tokens), %.3g (40)\n", name, d8, d40);
+		fprintf(stderr, "%s: max abs difference %.3g (8 tokens), %.3g (40)\n", name, d8,
+			d40);
 		cr_assert(d8 <= TOLERANCE && d40 <= TOLERANCE, "%s", name);
 		ran++;
 		free(p8);
@@ -195,13 +198,14 @@ Test(ref, greedy_ids_equal_the_float64_forward, .timeout = 120)
 					second = (int32_t)t;
 				}
 			}
-			cr_assert_eq(best, want[k], "%s: token %zu is %d, want %d", demo[i], k, best,
-				     want[k]);
+			cr_assert_eq(best, want[k], "%s: token %zu is %d, want %d", demo[i], k,
+				     best, want[k]);
 			min = fmin(min, (double)logits[best] - (double)logits[second]);
 			cr_assert_eq(ref_step(e.r, &best, 1, pos++, logits, err, sizeof(err)), 0);
 		}
 		/* The nearest tie is where the float64 forward says, and no closer. */
-		cr_assert_float_eq(min, gap, 1e-4, "%s: smallest gap %g, want %g", demo[i], min, gap);
+		cr_assert_float_eq(min, gap, 1e-4, "%s: smallest gap %g, want %g", demo[i], min,
+				   gap);
 		free(logits);
 		free(want);
 		close_engine(&e);
@@ -222,8 +226,8 @@ struct bench {
 static void bench_tensor(struct bench *b, int i, enum tensor_kind kind, enum ggml_type type,
 			 uint64_t ne0, uint64_t ne1, void *data)
 {
-	b->t[i] = (struct tensor){.kind = kind, .type = type, .ne = {ne0, ne1, 1, 1},
-				  .alias_of = -1, .index = i};
+	b->t[i] = (struct tensor){
+		.kind = kind, .type = type, .ne = {ne0, ne1, 1, 1}, .alias_of = -1, .index = i};
 	if (kind == TENSOR_WEIGHT)
 		b->t[i].file = data;
 	else
@@ -237,8 +241,12 @@ static int bench_run(struct bench *b, enum graph_op op, int n_src, uint32_t toke
 	b->n.dst = 0;
 	for (int i = 0; i < 5; i++)
 		b->n.src[i] = i < n_src ? i + 1 : -1;
-	b->g = (struct graph){.tensors = b->t, .n_tensors = 8, .nodes = &b->n, .n_nodes = 1,
-			      .n_tokens = 4, .n_ctx = 16};
+	b->g = (struct graph){.tensors = b->t,
+			      .n_tensors = 8,
+			      .nodes = &b->n,
+			      .n_nodes = 1,
+			      .n_tokens = 4,
+			      .n_ctx = 16};
 	return ref_op(&b->g, &b->n, b->buf, tokens, b->scratch);
 }
 
@@ -362,8 +370,10 @@ Test(ops, attn)
 	b.n.u[1] = 2;
 	b.n.u[2] = 1;
 	cr_assert_eq(bench_run(&b, OP_ATTN, 4, 1), 0);
-	near(out, (float[]){20, (float)((10 + 30 * e) / (1 + e)), (float)((20 + 40 * e4) / (1 + e4)),
-			    30}, 4);
+	near(out,
+	     (float[]){20, (float)((10 + 30 * e) / (1 + e)), (float)((20 + 40 * e4) / (1 + e4)),
+		       30},
+	     4);
 	pos[0] = 3;
 	cr_assert_eq(bench_run(&b, OP_ATTN, 4, 1), -EINVAL);
 	/* The scale is 1/sqrt(hd): one head of two, scores 0 and sqrt(2). */
@@ -389,7 +399,8 @@ Test(ops, elementwise)
 	cr_assert_eq(bench_run(&b, OP_ADD, 2, 2), 0);
 	near(out, (float[]){11, 18, 30, 87}, 4);
 	cr_assert_eq(bench_run(&b, OP_SILU_MUL, 2, 2), 0);
-	near(out, (float[]){(float)(10 / (1 + exp(-1.0))), (float)(-40 / (1 + exp(2.0))), 0, -88}, 4);
+	near(out, (float[]){(float)(10 / (1 + exp(-1.0))), (float)(-40 / (1 + exp(2.0))), 0, -88},
+	     4);
 	/* dst may be a source. */
 	b.buf[0] = a;
 	cr_assert_eq(bench_run(&b, OP_ADD, 2, 2), 0);

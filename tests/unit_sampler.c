@@ -58,28 +58,36 @@ Test(sampler, draws_are_those_of_the_description)
 		uint64_t seed;
 		int32_t ids[16];
 	} cases[] = {
-		{0.7f, 40, 0.95f, 1,
+		{0.7f,
+		 40,
+		 0.95f,
+		 1,
 		 {52, 30, 6, 73, 73, 30, 49, 40, 15, 90, 41, 86, 73, 52, 73, 37}},
-		{1.0f, 0, 1.0f, 7,
-		 {40, 68, 79, 65, 52, 15, 86, 73, 37, 40, 37, 63, 25, 6, 6, 91}},
-		{1.5f, 0, 0.5f, 123456789,
+		{1.0f, 0, 1.0f, 7, {40, 68, 79, 65, 52, 15, 86, 73, 37, 40, 37, 63, 25, 6, 6, 91}},
+		{1.5f,
+		 0,
+		 0.5f,
+		 123456789,
 		 {37, 15, 37, 41, 68, 73, 52, 40, 41, 41, 52, 41, 41, 37, 68, 68}},
-		{0.7f, 5, 1.0f, 2,
+		{0.7f,
+		 5,
+		 1.0f,
+		 2,
 		 {33, 15, 33, 15, 37, 37, 15, 15, 37, 15, 37, 37, 33, 37, 41, 68}},
 	};
 	float logits[100];
 
 	spread(logits, 100);
 	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
-		struct sampler *s = make(cases[c].temp, cases[c].top_k, cases[c].top_p,
-					 cases[c].seed, 100);
+		struct sampler *s =
+			make(cases[c].temp, cases[c].top_k, cases[c].top_p, cases[c].seed, 100);
 
 		for (int again = 0; again < 2; again++) {
 			for (int i = 0; i < 16; i++) {
 				int32_t id = next(s, logits);
 
-				cr_assert_eq(id, cases[c].ids[i], "case %zu draw %d: %d, want %d", c, i,
-					     id, cases[c].ids[i]);
+				cr_assert_eq(id, cases[c].ids[i], "case %zu draw %d: %d, want %d",
+					     c, i, id, cases[c].ids[i]);
 			}
 			sampler_reseed(s, cases[c].seed);
 		}

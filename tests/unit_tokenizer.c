@@ -36,7 +36,8 @@ static struct tokenizer *mini_tokenizer(void)
 }
 
 /* Ids of all through the stream; the text must be freed. */
-static char *decode(const struct tokenizer *t, const int32_t *ids, size_t n, bool special, size_t *len)
+static char *decode(const struct tokenizer *t, const int32_t *ids, size_t n, bool special,
+		    size_t *len)
 {
 	struct tokenizer_stream s = {0};
 	size_t cap = tokenizer_stream_cap(t), at = 0;
@@ -105,7 +106,8 @@ Test(tokenizer, demo_model)
 	cr_assert_eq(tokenizer_n_vocab(t), 2048);
 	json_array_foreach(json_object_get(j, "encode"), i, v)
 		check_encode(t, json_object_get(v, "text"), json_object_get(v, "ids"));
-	json_array_foreach(json_object_get(j, "decode"), i, v) {
+	json_array_foreach(json_object_get(j, "decode"), i, v)
+	{
 		const json_t *text = json_object_get(v, "text");
 		size_t n, len;
 		int32_t *ids = json_ids(json_object_get(v, "ids"), &n);
@@ -161,7 +163,9 @@ Test(tokenizer, pretoken_alternatives)
 		{"x\xc2\xa0y\xe3\x80\x80z", "x|\xc2\xa0y|\xe3\x80\x80z"},
 		{"\xce\xb1\xcc\x81\xce\xb2", "\xce\xb1|\xcc\x81\xce\xb2"},
 		{"\xc2\xbd\xe2\x85\xa7", "\xc2\xbd|\xe2\x85\xa7"},
-		{"a\xff\xfe" "b", "a|\xff\xfe|b"},
+		{"a\xff\xfe"
+		 "b",
+		 "a|\xff\xfe|b"},
 		{"\xf0\x9f\x98\x80x", "\xf0\x9f\x98\x80x"},
 	};
 
@@ -182,7 +186,7 @@ Test(tokenizer, special_tokens)
 	cr_assert_eq(tokenizer_encode(t, s, strlen(s), 0, ids, 64, &n), 0);
 	want[n_want++] = 259;
 	for (const char *c = "<|im_end|>"; *c; c++)
-		want[n_want++] = *c;
+		want[n_want++] = (unsigned char)*c;
 	want[n_want++] = 261;
 	want[n_want++] = 258;
 	cr_assert(n == n_want && !memcmp(ids, want, n * sizeof(*ids)));
@@ -207,14 +211,17 @@ Test(tokenizer, streaming_holds_open_characters)
 	} cases[] = {
 		{"\xe4\xbd\xa0", "\xe4\xbd\xa0"},
 		{"\xf0\x9f\x98\x80!", "\xf0\x9f\x98\x80!"},
-		{"\xe4\xbd", "\xef\xbf\xbd"},		      /* ends open: one replacement */
-		{"\xe4\xbd!", "\xef\xbf\xbd!"},		      /* cut short by a letter */
+		{"\xe4\xbd", "\xef\xbf\xbd"},                     /* ends open: one replacement */
+		{"\xe4\xbd!", "\xef\xbf\xbd!"},                   /* cut short by a letter */
 		{"\xe4\xe4\xbd\xa0", "\xef\xbf\xbd\xe4\xbd\xa0"}, /* by another beginning */
-		{"\x80\xbf", "\xef\xbf\xbd\xef\xbf\xbd"},     /* never began */
-		{"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},     /* overlong */
+		{"\x80\xbf", "\xef\xbf\xbd\xef\xbf\xbd"},         /* never began */
+		{"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},         /* overlong */
 		{"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* surrogate */
 		{"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
-		{"\xf0\x9f\x98" "a", "\xef\xbf\xbd" "a"},
+		{"\xf0\x9f\x98"
+		 "a",
+		 "\xef\xbf\xbd"
+		 "a"},
 	};
 	struct tokenizer *t = mini_tokenizer();
 	struct tokenizer_stream s = {0};
@@ -365,8 +372,8 @@ Test(tokenizer, refusals)
 
 Test(unicode, classes_and_codec)
 {
-	static const uint32_t good[] = {0, 0x7f, 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0x10000,
-					0x10ffff};
+	static const uint32_t good[] = {0,      0x7f,   0x80,   0x7ff,   0x800,
+					0xd7ff, 0xe000, 0xffff, 0x10000, 0x10ffff};
 	unsigned len;
 	char b[4];
 
@@ -385,5 +392,6 @@ Test(unicode, classes_and_codec)
 	cr_assert(unicode_is_number('0') && unicode_is_number(0xbd) && unicode_is_number(0x2167));
 	cr_assert(!unicode_is_number('a') && !unicode_is_number(UNICODE_BAD));
 	cr_assert(unicode_is_space(0x85) && unicode_is_space(0x3000) && unicode_is_space('\v'));
-	cr_assert(!unicode_is_space(0x200b) && !unicode_is_space(0x1c) && !unicode_is_space(0x180e));
+	cr_assert(!unicode_is_space(0x200b) && !unicode_is_space(0x1c) &&
+		  !unicode_is_space(0x180e));
 }
