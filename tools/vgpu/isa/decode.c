@@ -216,16 +216,13 @@ static int dec_ds(struct isa_dec *d, uint32_t w0)
 	for (unsigned i = 0; i < 3; i++) {
 		unsigned reg = w1 >> (8 * i) & 255;
 
-		if (!sh->src[i] && reg)
-			return -EILSEQ;
+		/* fields the opcode does not use are not looked at */
 		if (sh->src[i] && isa_dec_vgpr(reg, sh->src[i], &in->src[i]))
 			return -EILSEQ;
 	}
-	if (!sh->dst)
-		return w1 >> 24 ? -EILSEQ : 0;
 	in->vaddr = in->src[0];
 	in->vdata = in->src[1];
-	return isa_dec_vgpr(w1 >> 24, sh->dst, &in->dst);
+	return sh->dst ? isa_dec_vgpr(w1 >> 24, sh->dst, &in->dst) : 0;
 }
 
 static int dec_flat(struct isa_dec *d, uint32_t w0)
@@ -356,12 +353,17 @@ static int dec_vinterp(struct isa_dec *d, uint32_t w0)
 	err = set_op(d, ISA_VINTERP, bits(w0, 22, 16), &sh);
 	if (err)
 		return err;
-	if (w0 & (uint32_t) (sh->fixed >> 5) << 8)
-		return -EILSEQ;
+	in->clamp = w0 >> 15 & 1;
+	in->op_sel = w0 >> 11 & 15 & ~(sh->fixed >> 8);
+	in->imm = w0 >> 8 & 7; /* wait_exp */
+	in->neg = w1 >> 29;
 	in->dst = OPR_VGPR0 + (w0 & 255);
 	for (unsigned i = 0; i < 3; i++) {
-		in->src[i] = w1 >> (9 * i) & 511;
-		if (in->src[i] < OPR_VGPR0)
+		unsigned code = w1 >> (9 * i) & 511;
+
+		if (code >= OPR_VGPR0)
+			in->src[i] = code;
+		else if (code == OPR_LITERAL || isa_dec_ssrc(d, code, 1, &in->src[i]))
 			return -EILSEQ;
 	}
 	return 0;

@@ -222,10 +222,9 @@ static int e64_sources(struct isa_dec *d, const struct isa_shape *sh, uint32_t w
 	for (unsigned i = 0; !err && i < 3; i++) {
 		unsigned code = w1 >> (9 * i) & 511;
 
-		if (!sh->src[i] || (i == 2 && tied)) {
-			if (code)
-				return -EILSEQ;
-		} else if (i || !is_dpp(src0)) {
+		if (!sh->src[i] || (i == 2 && tied))
+			continue; /* fields the opcode does not use are not looked at */
+		if (i || !is_dpp(src0)) {
 			err = vsrc(d, code, sh->src[i], sh->cls[i], &in->src[i]);
 		}
 	}
@@ -255,15 +254,13 @@ int isa_dec_vop3(struct isa_dec *d, uint32_t w0)
 	home = isa_home[in->op];
 	sd = flags & OPF_SDST;
 	in->fmt = sd ? ISA_VOP3SD : ISA_VOP3;
-	if (w1 & (uint32_t) (sh->fixed & 31) << 27)
-		return -EILSEQ;
+	w1 &= ~((uint32_t) (sh->fixed & 31) << 27);
 	if (sd) {
 		in->clamp = w0 >> 15 & 1;
 		if (isa_dec_sdst(w0 >> 8 & 127, 1, &in->sdst))
 			return -EILSEQ;
 	} else {
-		if (w0 & (uint32_t) (sh->fixed >> 5) << 8)
-			return -EILSEQ;
+		w0 &= ~((uint32_t) (sh->fixed >> 5) << 8);
 		in->clamp = w0 >> 15 & 1;
 		in->op_sel = w0 >> 11 & 15;
 		in->abs = w0 >> 8 & 7;
@@ -286,7 +283,7 @@ int isa_dec_vop3(struct isa_dec *d, uint32_t w0)
 		return vdst > 127 ? -EILSEQ : 0;
 	}
 	if (!sh->dst)
-		return vdst ? -EILSEQ : 0;
+		return 0;
 	if (isa_dec_vgpr(vdst, sh->dst, &in->dst))
 		return -EILSEQ;
 	tie(in);
@@ -307,8 +304,8 @@ int isa_dec_vop3p(struct isa_dec *d, uint32_t w0)
 		return -EILSEQ;
 	in->fmt = ISA_VOP3P;
 	sh = &isa_shapes[in->op];
-	if (w1 & (uint32_t) (sh->fixed & 31) << 27 || w0 & (uint32_t) (sh->fixed >> 5) << 8)
-		return -EILSEQ;
+	w1 &= ~((uint32_t) (sh->fixed & 31) << 27);
+	w0 &= ~((uint32_t) (sh->fixed >> 5) << 8);
 	in->clamp = w0 >> 15 & 1;
 	in->op_sel = w0 >> 11 & 7;
 	in->op_sel_hi = (w1 >> 27 & 3) | (w0 >> 14 & 1) << 2;
