@@ -141,15 +141,17 @@ struct isa_wave {
 	uint8_t state;		    /* enum isa_wave_state */
 	uint8_t stop;		    /* enum isa_stop */
 	uint8_t priv;		    /* in the trap handler */
+	uint8_t trap_id;	    /* STOP_TRAP: the s_trap's number */
 	uint32_t wave_in_group;
 	uint32_t group_id[3];
 	uint32_t nvgpr;		    /* allocated per lane */
 	uint64_t insns;		    /* executed so far */
-	uint64_t sleep_until;	    /* virtual clock, WAVE_SLEEP */
+	uint64_t sleep_until;	    /* WAVE_SLEEP: nanoseconds of x->realtime's clock */
 	/* VGPRs follow: v[half * nvgpr + r], half 0 = lanes 0-31, half 1 = lanes 32-63 */
 	v32u v[];
 };
 
+/* Bytes to allocate for a wave, aligned to 128 (aligned_alloc). */
 static inline size_t isa_wave_bytes(unsigned nvgpr, bool wave64)
 {
 	return sizeof(struct isa_wave) + (size_t) nvgpr * (wave64 ? 2 : 1) * sizeof(v32u);
@@ -163,6 +165,8 @@ struct isa_exec {
 	unsigned half;		  /* wave64: which half a vector op is working on */
 	struct vm_port *vmem;	  /* client TCP */
 	struct vm_port *smem;	  /* client SQC_DATA */
+	struct vm_port *imem;	  /* client SQC_INST; NULL: fetches go through smem */
+	struct isa_icache *icache;/* decoded code, isa_run()'s own; NULL at first */
 	uint64_t shared_base, private_base; /* flat apertures: base; limit = base | 0xffffffff */
 	struct isa_group *group;  /* barrier bookkeeping, owned by the runner */
 	/* Side effects that leave the wave. */
@@ -176,5 +180,10 @@ struct isa_exec {
 /* Runs w until it ends, halts, sleeps, waits at a barrier, or budget instructions have run.
  * Returns the number executed. Never recursive; state lives in the wave alone. */
 uint64_t isa_run(struct isa_exec *x, struct isa_wave *w, uint64_t budget);
+/* Memory that holds code may have changed (a dispatch's acquire, s_icache_inv): every thread looks
+ * at its decoded code again before using it. Mapping changes are noticed without this. */
+void isa_icache_invalidate(void);
+/* Frees the decode cache of x. */
+void isa_exec_fini(struct isa_exec *x);
 
 #endif
