@@ -38,10 +38,14 @@ enum token_kind tokenizer_kind(const struct tokenizer *t, int32_t id);
 /* Id of the token whose text is exactly this, -1 if none. Special tokens included. */
 int32_t tokenizer_find(const struct tokenizer *t, const char *text, size_t len);
 
-#define TOKENIZER_SPECIAL 1u /* "<|im_start|>" in the text is the token, not its letters */
+/* "<|im_start|>" in the text is the token, not its letters. Concerns control tokens; user-defined
+ * ones are part of the text's own vocabulary and always whole. At one place the longest token wins.
+ */
+#define TOKENIZER_SPECIAL 1u
 #define TOKENIZER_BOS     2u /* put bos first if the file asks for it */
 
-/* Ids of text. A token covers at least one byte, so len + 1 ids always suffice.
+/* Ids of text. A token covers at least one byte, so len + 1 ids always suffice. After a failure
+ * ids[] holds scratch and *n_ids is untouched.
  * -ENOSPC: more than cap ids; -EILSEQ: a byte the vocabulary has no token for; -ENOMEM. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, unsigned flags,
 		     int32_t *ids, size_t cap, size_t *n_ids);
