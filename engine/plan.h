@@ -1,0 +1,110 @@
+/* The plan: every buffer, offset, dispatch and byte of a run, before the device is touched.
+ *
+ * Pure: computed from graphs and options alone; the executor carries it out and adds nothing.
+ * One graph per batch shape; all graphs of a plan share weights, KV, and the storage of
+ * activations. Activations whose last reader is done give their storage to later ones, but only
+ * across a barrier that is there anyway, so reuse never adds a wait.
+ */
+#ifndef ENGINE_PLAN_H
+#define ENGINE_PLAN_H
+
+#include "engine/claim.h"
+#include "engine/graph.h"
+#include "engine/layout.h"
+#include "memory/memory.h"
+#include "queues/queues.h"
+
+#define PLAN_PAGE 4096u /* the kernel's granule for buffer objects */
+#define PLAN_SLOTS 2u	/* step blocks: values of the next step never overwrite those in use */
+
+enum plan_bo_id {
+	PLAN_WEIGHTS,	  /* read-only, one copy, tensors at multiples of LAYOUT_ALIGN */
+	PLAN_KV,
+	PLAN_ACTIVATIONS,
+	PLAN_IO,	  /* uncached: step blocks, logits, the published step */
+	PLAN_KERNARGS,	  /* uncached, read-only */
+	PLAN_TABLES,	  /* read-only: rotary tables */
+	PLAN_BO_COUNT
+};
+
+struct plan_bo {
+	const char *owner;
+	uint64_t bytes;	  /* used; 0: there is no such buffer */
+	uint64_t granted; /* as the kernel rounds */
+	enum bo_coherence coherence;
+	bool readonly;	  /* for the device */
+};
+
+/* Where a tensor lies. */
+struct plan_place {
+	int32_t bo;	 /* enum plan_bo_id; -1: not on the device (weights read only by the CPU) */
+	uint64_t offset, bytes;
+	uint32_t first, last;	      /* nodes that write it first and touch it last */
+	const struct layout *layout;  /* weights */
+};
+
+/* A node, or (index n_nodes) the end of the step. */
+struct plan_node {
+	struct claim claim;   /* claim.kernel empty: runs on the CPU, claim.reason says why */
+	bool device;
+	bool barrier;	      /* waits for the packets before it: a declared hazard */
+	bool segment_first;   /* first packet after the host: acquires system scope */
+	bool segment_last;    /* last packet before the host: releases it and signals */
+	uint64_t kernarg[PLAN_SLOTS]; /* offsets in PLAN_KERNARGS */
+	int32_t table;	      /* rotary table, -1 */
+};
+
+struct plan_graph {
+	const struct graph *g;
+	struct plan_place *place; /* per tensor */
+	struct plan_node *node;	  /* n_nodes + 1 */
+	uint32_t packets, barriers, device_nodes, cpu_nodes; /* nodes without the end */
+};
+
+struct plan_table {
+	uint32_t hd;
+	float theta;
+	uint64_t offset, bytes; /* in PLAN_TABLES */
+};
+
+/* A line of the footprint. */
+struct plan_row {
+	const char *owner;
+	uint64_t bytes, granted;
+	uint32_t count; /* buffer objects */
+};
+#define PLAN_MAX_ROWS 32
+
+struct plan {
+	struct plan_bo bo[PLAN_BO_COUNT];
+	struct plan_graph *graphs;
+	uint32_t n_graphs;
+	struct plan_table *tables;
+	uint32_t n_tables;
+	/* Offsets in PLAN_IO. */
+	uint64_t slot[PLAN_SLOTS], ids, pos; /* ids and pos relative to the slot */
+	uint64_t done, logits;
+	bool all_logits;
+	struct plan_row rows[PLAN_MAX_ROWS];
+	uint32_t n_rows;
+	uint64_t total; /* granted bytes of all rows */
+};
+
+struct plan_opts {
+	bool all_logits; /* keep logits of every token of a batch, not of the last one */
+	struct claim_kernels kernels;
+};
+
+/* graphs: at least one, of the same model and context. They must outlive the plan.
+ * -EINVAL (err: one line), -ENOMEM, -EOVERFLOW. */
+int plan_create(const struct graph *const *graphs, uint32_t n_graphs, const struct plan_opts *o,
+		struct plan **out, char *err, size_t errlen);
+void plan_free(struct plan *p);
+
+/* Adds count buffers of bytes each to the footprint under an owner (a string that stays). For
+ * what others own: code objects, queue parts. -ENOSPC when there are too many owners. */
+int plan_add(struct plan *p, const char *owner, uint64_t bytes, uint32_t count);
+/* What one queue, its signals and its events need. */
+int plan_add_queue(struct plan *p, const struct queue_plan *q);
+
+#endif

@@ -1,0 +1,320 @@
+/* Activations, barriers and segments of one graph, in one walk over its nodes.
+ *
+ * A packet without the barrier bit may run beside those before it. It needs the bit when it
+ *   reads what one of them writes (RAW), writes what one reads (WAR) or writes (WAW),
+ * where "them" are the packets since the last barrier. Storage is given out again only at a
+ * barrier, so a dst never lands on something a running packet still touches.
+ *
+ * A node on the CPU ends a segment: the packets before it are waited for, those after it start
+ * with nothing in flight.
+ */
+#include "engine/plan_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct range {
+	uint64_t start, end;
+};
+
+/* A growing list of ranges or accesses. */
+struct list {
+	struct access {
+		int32_t bo;
+		struct range r;
+		bool write;
+	} *a;
+	uint32_t n, cap;
+};
+
+struct walk {
+	struct plan_graph *pg;
+	struct list flight; /* touched since the last barrier */
+	struct list limbo;  /* activations dead since then: free at the next */
+	struct list holes;  /* free storage, sorted, merged */
+	uint64_t end;	    /* bytes of activations so far */
+};
+
+static int list_add(struct list *l, int32_t bo, uint64_t start, uint64_t end, bool write)
+{
+	if (l->n == l->cap) {
+		uint32_t cap = l->cap ? l->cap * 2 : 32;
+		void *a = realloc(l->a, cap * sizeof(*l->a));
+
+		if (!a)
+			return -ENOMEM;
+		l->a = a;
+		l->cap = cap;
+	}
+	l->a[l->n++] = (struct access){bo, {start, end}, write};
+	return 0;
+}
+
+/* ---- storage -------------------------------------------------------------------- */
+
+static int hole_add(struct walk *w, struct range r)
+{
+	struct list *h = &w->holes;
+	uint32_t i;
+	int ret = list_add(h, PLAN_ACTIVATIONS, r.start, r.end, false);
+
+	if (ret < 0)
+		return ret;
+	for (i = h->n - 1; i && h->a[i - 1].r.start > r.start; i--) {
+		struct access t = h->a[i - 1];
+
+		h->a[i - 1] = h->a[i];
+		h->a[i] = t;
+	}
+	for (i = 0; i + 1 < h->n;) {
+		if (h->a[i].r.end == h->a[i + 1].r.start) {
+			h->a[i].r.end = h->a[i + 1].r.end;
+			memmove(&h->a[i + 1], &h->a[i + 2], (h->n - i - 2) * sizeof(*h->a));
+			h->n--;
+		} else {
+			i++;
+		}
+	}
+	return 0;
+}
+
+/* The smallest hole that fits, else new storage at the end. */
+static int storage_take(struct walk *w, uint64_t bytes, uint64_t *offset)
+{
+	uint64_t size = (bytes + LAYOUT_ALIGN - 1) & ~(uint64_t)(LAYOUT_ALIGN - 1);
+	struct list *h = &w->holes;
+	struct access *best = NULL;
+
+	if (size < bytes || w->end + size < size)
+		return -EOVERFLOW;
+	for (struct access *a = h->a; a < h->a + h->n; a++)
+		if (a->r.end - a->r.start >= size &&
+		    (!best || a->r.end - a->r.start < best->r.end - best->r.start))
+			best = a;
+	if (!best) {
+		*offset = w->end;
+		w->end += size;
+		return 0;
+	}
+	*offset = best->r.start;
+	best->r.start += size;
+	if (best->r.start == best->r.end) {
+		memmove(best, best + 1, (size_t)(h->a + h->n - best - 1) * sizeof(*best));
+		h->n--;
+	}
+	return 0;
+}
+
+/* Everything in flight is done: its storage may be used again. */
+static int settle(struct walk *w)
+{
+	int ret = 0;
+
+	w->flight.n = 0;
+	for (uint32_t i = 0; i < w->limbo.n && ret >= 0; i++)
+		ret = hole_add(w, w->limbo.a[i].r);
+	w->limbo.n = 0;
+	return ret;
+}
+
+/* ---- hazards ---------------------------------------------------------------------- */
+
+static int root(const struct graph *g, int t)
+{
+	while (t >= 0 && g->tensors[t].alias_of >= 0)
+		t = g->tensors[t].alias_of;
+	return t;
+}
+
+/* Weights and inputs are written by the host alone. */
+static bool can_conflict(const struct graph *g, int t)
+{
+	return t >= 0 && g->tensors[t].kind != TENSOR_WEIGHT && g->tensors[t].kind != TENSOR_INPUT;
+}
+
+static bool conflicts(const struct walk *w, const struct plan_place *p, bool write)
+{
+	if (p->bo < 0)
+		return false; /* not placed yet: nobody has touched it */
+	for (uint32_t i = 0; i < w->flight.n; i++) {
+		const struct access *a = &w->flight.a[i];
+
+		if ((a->write || write) && a->bo == p->bo && a->r.start < p->offset + p->bytes &&
+		    p->offset < a->r.end)
+			return true;
+	}
+	return false;
+}
+
+static bool node_conflicts(const struct walk *w, const struct node *n)
+{
+	const struct graph *g = w->pg->g;
+
+	for (int s = 0; s < 5; s++) {
+		int t = root(g, n->src[s]);
+
+		if (can_conflict(g, t) && conflicts(w, &w->pg->place[t], false))
+			return true;
+	}
+	return conflicts(w, &w->pg->place[root(g, n->dst)], true);
+}
+
+static int note(struct walk *w, int t, bool write)
+{
+	const struct plan_place *p;
+
+	t = root(w->pg->g, t);
+	if (!can_conflict(w->pg->g, t))
+		return 0;
+	p = &w->pg->place[t];
+	return list_add(&w->flight, p->bo, p->offset, p->offset + p->bytes, write);
+}
+
+static int note_node(struct walk *w, const struct node *n)
+{
+	int ret = note(w, n->dst, true);
+
+	for (int s = 0; s < 5 && ret >= 0; s++)
+		ret = note(w, n->src[s], false);
+	return ret;
+}
+
+/* ---- the walk ----------------------------------------------------------------------- */
+
+static void find_lifetimes(struct plan_graph *pg)
+{
+	const struct graph *g = pg->g;
+
+	for (uint32_t t = 0; t < g->n_tensors; t++)
+		pg->place[t].first = UINT32_MAX;
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		const struct node *n = &g->nodes[i];
+		int touched[6] = {n->dst, n->src[0], n->src[1], n->src[2], n->src[3], n->src[4]};
+
+		for (int k = 0; k < 6; k++) {
+			int t = root(g, touched[k]);
+
+			if (t < 0)
+				continue;
+			if (pg->place[t].first == UINT32_MAX)
+				pg->place[t].first = i;
+			pg->place[t].last = i;
+		}
+	}
+}
+
+static int place_dst(struct walk *w, const struct node *n)
+{
+	int t = root(w->pg->g, n->dst);
+	struct plan_place *p = &w->pg->place[t];
+	int ret;
+
+	if (w->pg->g->tensors[t].kind != TENSOR_ACTIVATION || p->bo >= 0)
+		return 0;
+	p->bytes = w->pg->g->tensors[t].bytes;
+	ret = storage_take(w, p->bytes, &p->offset);
+	if (ret >= 0)
+		p->bo = PLAN_ACTIVATIONS;
+	return ret;
+}
+
+/* Activations nobody touches after node i. */
+static int bury(struct walk *w, uint32_t i)
+{
+	const struct node *n = &w->pg->g->nodes[i];
+	int touched[6] = {n->dst, n->src[0], n->src[1], n->src[2], n->src[3], n->src[4]};
+	int ret = 0;
+
+	for (int k = 0; k < 6 && ret >= 0; k++) {
+		int t = root(w->pg->g, touched[k]);
+		const struct plan_place *p = t < 0 ? NULL : &w->pg->place[t];
+		bool again = false;
+
+		for (int j = 0; j < k; j++)
+			again |= root(w->pg->g, touched[j]) == t;
+		if (!p || again || p->bo != PLAN_ACTIVATIONS || p->last != i)
+			continue;
+		ret = list_add(&w->limbo, p->bo, p->offset,
+			       p->offset + ((p->bytes + LAYOUT_ALIGN - 1) &
+					    ~(uint64_t)(LAYOUT_ALIGN - 1)), false);
+	}
+	return ret;
+}
+
+/* The segment's signal says that all of it is done, so its last packet waits for the others. */
+static void segment_close(struct walk *w, int last)
+{
+	struct plan_node *pn = last < 0 ? NULL : &w->pg->node[last];
+
+	if (!pn)
+		return;
+	pn->segment_last = true;
+	if (!pn->segment_first && !pn->barrier) {
+		pn->barrier = true;
+		w->pg->barriers++;
+	}
+}
+
+static int walk_nodes(struct walk *w)
+{
+	const struct graph *g = w->pg->g;
+	int last = -1; /* packet of the open segment */
+	int ret = 0;
+
+	for (uint32_t i = 0; i <= g->n_nodes && ret >= 0; i++) {
+		const struct node *n = i < g->n_nodes ? &g->nodes[i] : NULL;
+		struct plan_node *pn = &w->pg->node[i];
+
+		if (!pn->device) {
+			segment_close(w, last);
+			last = -1;
+			ret = settle(w);
+		} else {
+			pn->segment_first = last < 0;
+			/* The end of the step says that everything before it is done. */
+			if (last >= 0 && (!n || node_conflicts(w, n))) {
+				pn->barrier = true;
+				w->pg->barriers++;
+				ret = settle(w);
+			}
+			last = (int)i;
+		}
+		if (!n || ret < 0)
+			break;
+		ret = place_dst(w, n);
+		if (ret >= 0 && pn->device)
+			ret = note_node(w, n);
+		if (ret >= 0)
+			ret = bury(w, i);
+	}
+	segment_close(w, last);
+	return ret;
+}
+
+int plan_schedule(struct plan *p, struct plan_graph *pg)
+{
+	struct walk w = {.pg = pg};
+	int ret;
+
+	find_lifetimes(pg);
+	ret = walk_nodes(&w);
+	free(w.flight.a);
+	free(w.limbo.a);
+	free(w.holes.a);
+	if (ret < 0)
+		return ret;
+	for (uint32_t t = 0; t < pg->g->n_tensors; t++) {
+		int r = root(pg->g, (int)t);
+
+		if (r != (int)t) {
+			pg->place[t].bo = pg->place[r].bo;
+			pg->place[t].offset = pg->place[r].offset;
+			pg->place[t].bytes = pg->place[r].bytes;
+		}
+	}
+	/* Graphs never run at the same time: they share the storage. */
+	if (w.end > p->bo[PLAN_ACTIVATIONS].bytes)
+		p->bo[PLAN_ACTIVATIONS].bytes = w.end;
+	return 0;
+}
