@@ -10,7 +10,7 @@
 
 struct kd {
 	uint32_t group_bytes, private_bytes, kernarg_bytes; /* kernarg 0: not stated */
-	int64_t entry_offset;				    /* from the descriptor to the code */
+	int64_t entry_offset;                               /* from the descriptor to the code */
 	uint32_t rsrc1, rsrc2, rsrc3;
 	uint16_t properties, kernarg_preload;
 };

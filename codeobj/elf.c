@@ -11,38 +11,38 @@
 #include "codeobj/codeobj_internal.h"
 #include "codeobj/descriptor.h"
 
-#define OSABI_AMDGPU_HSA     64
-#define NT_AMDGPU_METADATA   32
-#define FLAG_MACH	     0xffu
-#define FLAG_XNACK_SHIFT     8
-#define FLAG_SRAMECC_SHIFT   10
-#define FLAG_GENERIC_SHIFT   24
-#define ENTRY_ALIGN	     256 /* SPI_SHADER_PGM_LO holds address bits 8 and up */
+#define OSABI_AMDGPU_HSA   64
+#define NT_AMDGPU_METADATA 32
+#define FLAG_MACH          0xffu
+#define FLAG_XNACK_SHIFT   8
+#define FLAG_SRAMECC_SHIFT 10
+#define FLAG_GENERIC_SHIFT 24
+#define ENTRY_ALIGN        256 /* SPI_SHADER_PGM_LO holds address bits 8 and up */
 /* Ours: what a REL32 can span, and far more than any real code object. */
-#define MAX_SPAN	     (1ull << 31)
-#define MAX_SEGMENTS	     64
+#define MAX_SPAN     (1ull << 31)
+#define MAX_SEGMENTS 64
 
 static const struct {
 	uint8_t mach;
 	const char *name;
 } machs[] = {
-	{0x20, "gfx600"},	{0x21, "gfx601"},	  {0x22, "gfx700"},
-	{0x23, "gfx701"},	{0x24, "gfx702"},	  {0x25, "gfx703"},
-	{0x26, "gfx704"},	{0x28, "gfx801"},	  {0x29, "gfx802"},
-	{0x2a, "gfx803"},	{0x2b, "gfx810"},	  {0x2c, "gfx900"},
-	{0x2d, "gfx902"},	{0x2e, "gfx904"},	  {0x2f, "gfx906"},
-	{0x30, "gfx908"},	{0x31, "gfx909"},	  {0x32, "gfx90c"},
-	{0x33, "gfx1010"},	{0x34, "gfx1011"},	  {0x35, "gfx1012"},
-	{0x36, "gfx1030"},	{0x37, "gfx1031"},	  {0x38, "gfx1032"},
-	{0x39, "gfx1033"},	{0x3a, "gfx602"},	  {0x3b, "gfx705"},
-	{0x3c, "gfx805"},	{0x3d, "gfx1035"},	  {0x3e, "gfx1034"},
-	{0x3f, "gfx90a"},	{0x40, "gfx940"},	  {0x41, "gfx1100"},
-	{0x42, "gfx1013"},	{0x43, "gfx1150"},	  {0x44, "gfx1103"},
-	{0x45, "gfx1036"},	{0x46, "gfx1101"},	  {0x47, "gfx1102"},
-	{0x48, "gfx1200"},	{0x4a, "gfx1151"},	  {0x4b, "gfx941"},
-	{0x4c, "gfx942"},	{0x4e, "gfx1201"},	  {0x51, "gfx9-generic"},
+	{0x20, "gfx600"},          {0x21, "gfx601"},          {0x22, "gfx700"},
+	{0x23, "gfx701"},          {0x24, "gfx702"},          {0x25, "gfx703"},
+	{0x26, "gfx704"},          {0x28, "gfx801"},          {0x29, "gfx802"},
+	{0x2a, "gfx803"},          {0x2b, "gfx810"},          {0x2c, "gfx900"},
+	{0x2d, "gfx902"},          {0x2e, "gfx904"},          {0x2f, "gfx906"},
+	{0x30, "gfx908"},          {0x31, "gfx909"},          {0x32, "gfx90c"},
+	{0x33, "gfx1010"},         {0x34, "gfx1011"},         {0x35, "gfx1012"},
+	{0x36, "gfx1030"},         {0x37, "gfx1031"},         {0x38, "gfx1032"},
+	{0x39, "gfx1033"},         {0x3a, "gfx602"},          {0x3b, "gfx705"},
+	{0x3c, "gfx805"},          {0x3d, "gfx1035"},         {0x3e, "gfx1034"},
+	{0x3f, "gfx90a"},          {0x40, "gfx940"},          {0x41, "gfx1100"},
+	{0x42, "gfx1013"},         {0x43, "gfx1150"},         {0x44, "gfx1103"},
+	{0x45, "gfx1036"},         {0x46, "gfx1101"},         {0x47, "gfx1102"},
+	{0x48, "gfx1200"},         {0x4a, "gfx1151"},         {0x4b, "gfx941"},
+	{0x4c, "gfx942"},          {0x4e, "gfx1201"},         {0x51, "gfx9-generic"},
 	{0x52, "gfx10-1-generic"}, {0x53, "gfx10-3-generic"}, {0x54, "gfx11-generic"},
-	{0x55, "gfx1152"},	{0x59, "gfx12-generic"},
+	{0x55, "gfx1152"},         {0x59, "gfx12-generic"},
 };
 
 const char *co_mach_name(uint32_t mach)
@@ -112,12 +112,13 @@ static int check_ident(const struct parse *p)
 				 "an offload bundle, wanted one code object: unbundle it with "
 				 "clang-offload-bundler");
 	if (p->n < sizeof(Elf64_Ehdr))
-		return co_refuse(&p->e, -EILSEQ, "file size %zu, wanted at least %zu (ELF64 header)",
-				 p->n, sizeof(Elf64_Ehdr));
+		return co_refuse(&p->e, -EILSEQ,
+				 "file size %zu, wanted at least %zu (ELF64 header)", p->n,
+				 sizeof(Elf64_Ehdr));
 	if (memcmp(id, ELFMAG, SELFMAG))
 		return co_refuse(&p->e, -EILSEQ,
-				 "e_ident magic %02x %02x %02x %02x, wanted 7f 45 4c 46 (ELF)", id[0],
-				 id[1], id[2], id[3]);
+				 "e_ident magic %02x %02x %02x %02x, wanted 7f 45 4c 46 (ELF)",
+				 id[0], id[1], id[2], id[3]);
 	if (id[EI_CLASS] != ELFCLASS64)
 		return co_refuse(&p->e, -ENOTSUP, "e_ident class %u, wanted 2 (ELF64)",
 				 id[EI_CLASS]);
@@ -148,17 +149,19 @@ static int parse_header(struct parse *p, bool any)
 				 co->abi_version);
 	co->version = co->abi_version + 2;
 	if (p->eh.e_type != ET_DYN)
-		return co_refuse(&p->e, -ENOTSUP,
-				 "e_type %u, wanted %u (shared object): link it with ld.lld -shared",
-				 p->eh.e_type, ET_DYN);
+		return co_refuse(
+			&p->e, -ENOTSUP,
+			"e_type %u, wanted %u (shared object): link it with ld.lld -shared",
+			p->eh.e_type, ET_DYN);
 	co->mach = p->eh.e_flags & FLAG_MACH;
 	co->xnack = p->eh.e_flags >> FLAG_XNACK_SHIFT & 3;
 	co->sramecc = p->eh.e_flags >> FLAG_SRAMECC_SHIFT & 3;
 	co->generic_version = co->version >= 6 ? p->eh.e_flags >> FLAG_GENERIC_SHIFT : 0;
 	if (!any) {
 		if (co->mach != CO_MACH_GFX1151 && co->mach != CO_MACH_GFX11_GENERIC)
-			return co_refuse(&p->e, -ENOTSUP, "e_flags mach 0x%02x (%s), wanted 0x%02x (%s)",
-					 co->mach, co_mach_name(co->mach), CO_MACH_GFX1151,
+			return co_refuse(&p->e, -ENOTSUP,
+					 "e_flags mach 0x%02x (%s), wanted 0x%02x (%s)", co->mach,
+					 co_mach_name(co->mach), CO_MACH_GFX1151,
 					 co_mach_name(CO_MACH_GFX1151));
 		if (co->xnack != CO_FEATURE_UNSUPPORTED || co->sramecc != CO_FEATURE_UNSUPPORTED)
 			return co_refuse(&p->e, -ENOTSUP,
@@ -170,9 +173,10 @@ static int parse_header(struct parse *p, bool any)
 		return co_refuse(&p->e, -EILSEQ, "e_phentsize %u, wanted %zu", p->eh.e_phentsize,
 				 sizeof(Elf64_Phdr));
 	if (!in_image(p, p->eh.e_phoff, (uint64_t)p->eh.e_phnum * sizeof(Elf64_Phdr)))
-		return co_refuse(&p->e, -EILSEQ,
-				 "e_phoff 0x%llx with e_phnum %u, wanted within the file's %zu bytes",
-				 (unsigned long long)p->eh.e_phoff, p->eh.e_phnum, p->n);
+		return co_refuse(
+			&p->e, -EILSEQ,
+			"e_phoff 0x%llx with e_phnum %u, wanted within the file's %zu bytes",
+			(unsigned long long)p->eh.e_phoff, p->eh.e_phnum, p->n);
 	if (elf_getphdrnum(p->elf, &phnum) || phnum != p->eh.e_phnum || !phnum)
 		return co_refuse(&p->e, -EILSEQ, "e_phnum %u, wanted at least one program header",
 				 p->eh.e_phnum);
@@ -185,16 +189,17 @@ static int add_segment(struct parse *p, unsigned i, const GElf_Phdr *ph)
 	struct co_segment *s = &co->segments[co->n_segments];
 
 	if (!in_image(p, ph->p_offset, ph->p_filesz))
-		return co_refuse(&p->e, -EILSEQ,
-				 "program header %u: p_offset 0x%llx p_filesz 0x%llx, wanted within "
-				 "the file's %zu bytes",
-				 i, (unsigned long long)ph->p_offset,
-				 (unsigned long long)ph->p_filesz, p->n);
+		return co_refuse(
+			&p->e, -EILSEQ,
+			"program header %u: p_offset 0x%llx p_filesz 0x%llx, wanted within "
+			"the file's %zu bytes",
+			i, (unsigned long long)ph->p_offset, (unsigned long long)ph->p_filesz,
+			p->n);
 	if (ph->p_memsz < ph->p_filesz)
-		return co_refuse(&p->e, -EILSEQ,
-				 "program header %u: p_memsz 0x%llx, wanted at least p_filesz 0x%llx",
-				 i, (unsigned long long)ph->p_memsz,
-				 (unsigned long long)ph->p_filesz);
+		return co_refuse(
+			&p->e, -EILSEQ,
+			"program header %u: p_memsz 0x%llx, wanted at least p_filesz 0x%llx", i,
+			(unsigned long long)ph->p_memsz, (unsigned long long)ph->p_filesz);
 	if (ph->p_vaddr > MAX_SPAN || ph->p_memsz > MAX_SPAN - ph->p_vaddr)
 		return co_refuse(&p->e, -EILSEQ,
 				 "program header %u: p_vaddr 0x%llx p_memsz 0x%llx, wanted to end "
@@ -202,11 +207,11 @@ static int add_segment(struct parse *p, unsigned i, const GElf_Phdr *ph)
 				 i, (unsigned long long)ph->p_vaddr,
 				 (unsigned long long)ph->p_memsz, MAX_SPAN);
 	if (ph->p_vaddr < co->vaddr_end)
-		return co_refuse(&p->e, -EILSEQ,
-				 "program header %u: p_vaddr 0x%llx, wanted at or after 0x%llx, the "
-				 "end of the segment before it",
-				 i, (unsigned long long)ph->p_vaddr,
-				 (unsigned long long)co->vaddr_end);
+		return co_refuse(
+			&p->e, -EILSEQ,
+			"program header %u: p_vaddr 0x%llx, wanted at or after 0x%llx, the "
+			"end of the segment before it",
+			i, (unsigned long long)ph->p_vaddr, (unsigned long long)co->vaddr_end);
 	*s = (struct co_segment){
 		.vaddr = ph->p_vaddr,
 		.offset = ph->p_offset,
@@ -243,11 +248,12 @@ static int parse_segments(struct parse *p)
 		if (ph.p_type != PT_NOTE && ph.p_type != PT_DYNAMIC)
 			continue;
 		if (!in_image(p, ph.p_offset, ph.p_filesz))
-			return co_refuse(&p->e, -EILSEQ,
-					 "program header %u: p_offset 0x%llx p_filesz 0x%llx, wanted "
-					 "within the file's %zu bytes",
-					 i, (unsigned long long)ph.p_offset,
-					 (unsigned long long)ph.p_filesz, p->n);
+			return co_refuse(
+				&p->e, -EILSEQ,
+				"program header %u: p_offset 0x%llx p_filesz 0x%llx, wanted "
+				"within the file's %zu bytes",
+				i, (unsigned long long)ph.p_offset, (unsigned long long)ph.p_filesz,
+				p->n);
 		if (ph.p_type == PT_NOTE && !p->note) {
 			p->note = true;
 			p->note_offset = ph.p_offset;
@@ -271,8 +277,9 @@ static int parse_note(struct parse *p)
 	size_t at = 0, next, name, desc;
 
 	if (!p->note)
-		return co_refuse(&p->e, -EILSEQ, "no PT_NOTE program header, wanted one with "
-						 "AMDGPU metadata");
+		return co_refuse(&p->e, -EILSEQ,
+				 "no PT_NOTE program header, wanted one with "
+				 "AMDGPU metadata");
 	d = elf_getdata_rawchunk(p->elf, (int64_t)p->note_offset, p->note_bytes,
 				 p->note_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
 	if (!d)
@@ -340,7 +347,8 @@ static int parse_dynamic(struct parse *p)
 		}
 	}
 	if (syment != sizeof(Elf64_Sym) || relaent != sizeof(Elf64_Rela))
-		return co_refuse(&p->e, -EILSEQ, "DT_SYMENT %llu DT_RELAENT %llu, wanted %zu and %zu",
+		return co_refuse(&p->e, -EILSEQ,
+				 "DT_SYMENT %llu DT_RELAENT %llu, wanted %zu and %zu",
 				 (unsigned long long)syment, (unsigned long long)relaent,
 				 sizeof(Elf64_Sym), sizeof(Elf64_Rela));
 	if (!p->symtab || !p->strtab || !p->strsz || !p->hash)
@@ -446,10 +454,11 @@ static int parse_reloc(struct parse *p, uint64_t i, const GElf_Rela *ra)
 					 "relocation %llu: symbol %llu, wanted below %u",
 					 (unsigned long long)i, (unsigned long long)sym, p->n_syms);
 		if (sym && s.st_shndx == SHN_UNDEF)
-			return co_refuse(&p->e, -ENOTSUP,
-					 "relocation %llu: symbol %s is undefined, wanted defined in "
-					 "this code object",
-					 (unsigned long long)i, symbol_name(p, &s));
+			return co_refuse(
+				&p->e, -ENOTSUP,
+				"relocation %llu: symbol %s is undefined, wanted defined in "
+				"this code object",
+				(unsigned long long)i, symbol_name(p, &s));
 		if (s.st_value > p->co->vaddr_end)
 			return co_refuse(&p->e, -EILSEQ,
 					 "relocation %llu: symbol %s at 0x%llx, wanted within the "
@@ -510,10 +519,11 @@ static int place_kernel(struct parse *p, struct co_meta_kernel *mk)
 				 mk->symbol);
 	at = offset_of(p, s.st_value, KD_BYTES);
 	if (at < 0 || s.st_value % KD_BYTES)
-		return co_refuse(&p->e, -EILSEQ,
-				 "kernel %s: descriptor at 0x%llx, wanted 64 file bytes of a segment "
-				 "aligned to 64",
-				 k->name, (unsigned long long)s.st_value);
+		return co_refuse(
+			&p->e, -EILSEQ,
+			"kernel %s: descriptor at 0x%llx, wanted 64 file bytes of a segment "
+			"aligned to 64",
+			k->name, (unsigned long long)s.st_value);
 	k->kd_vaddr = s.st_value;
 	memcpy(k->kd, p->image + at, KD_BYTES);
 	kd_decode(k->kd, &kd);

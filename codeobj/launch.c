@@ -6,7 +6,7 @@
 #include "codeobj/codeobj_internal.h"
 
 #define MAX_GROUP_ITEMS 1024  /* gfx11: 32 waves of 32 per workgroup */
-#define MAX_GROUP_LDS	65536 /* per workgroup; RDNA3 ISA 12.1 */
+#define MAX_GROUP_LDS   65536 /* per workgroup; RDNA3 ISA 12.1 */
 
 static uint64_t hidden_value(enum co_arg_kind kind, const struct co_launch *l)
 {
@@ -63,8 +63,8 @@ int co_check_launch(const struct co_kernel *k, const struct co_launch *l, char *
 {
 	const struct co_err e = {err, errlen};
 	uint64_t items = 1, lds = (uint64_t)k->group_bytes + l->dynamic_lds;
-	uint32_t max = k->max_group && k->max_group < MAX_GROUP_ITEMS ? k->max_group
-								     : MAX_GROUP_ITEMS;
+	uint32_t max =
+		k->max_group && k->max_group < MAX_GROUP_ITEMS ? k->max_group : MAX_GROUP_ITEMS;
 
 	for (unsigned d = 0; d < 3; d++) {
 		if (!l->grid[d] || !l->group[d])
@@ -74,11 +74,12 @@ int co_check_launch(const struct co_kernel *k, const struct co_launch *l, char *
 		items *= l->group[d];
 	}
 	if (items > max)
-		return co_refuse(&e, -EINVAL, "%s: workgroup of %llu work-items, wanted at most %u (%s)",
+		return co_refuse(&e, -EINVAL,
+				 "%s: workgroup of %llu work-items, wanted at most %u (%s)",
 				 k->name, (unsigned long long)items, max,
 				 max == MAX_GROUP_ITEMS ? "gfx11" : ".max_flat_workgroup_size");
 	if (lds > MAX_GROUP_LDS)
-		return co_refuse(&e, -EINVAL, "%s: LDS %llu bytes, wanted at most %u (gfx11)", k->name,
-				 (unsigned long long)lds, MAX_GROUP_LDS);
+		return co_refuse(&e, -EINVAL, "%s: LDS %llu bytes, wanted at most %u (gfx11)",
+				 k->name, (unsigned long long)lds, MAX_GROUP_LDS);
 	return 0;
 }

@@ -35,7 +35,7 @@ int co_load(struct memory *m, const struct codeobj *co, const char *owner, struc
 	rc = bo_create(m, &d, &p->bo);
 	if (rc) {
 		rc = co_refuse(&e, rc, "%s: executable BO of %llu bytes: %s", owner,
-			  (unsigned long long)d.size, strerror(-rc));
+			       (unsigned long long)d.size, strerror(-rc));
 		goto out;
 	}
 	mem = bo_host(p->bo);

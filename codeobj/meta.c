@@ -293,8 +293,7 @@ static int parse_root(const msgpack_object *root, struct co_meta *m, const struc
 	rc = want_type(v, MSGPACK_OBJECT_ARRAY, "amdhsa.version", "an array of two integers", e);
 	if (rc)
 		return rc;
-	if (v->via.array.size != 2 ||
-	    v->via.array.ptr[0].type != MSGPACK_OBJECT_POSITIVE_INTEGER ||
+	if (v->via.array.size != 2 || v->via.array.ptr[0].type != MSGPACK_OBJECT_POSITIVE_INTEGER ||
 	    v->via.array.ptr[1].type != MSGPACK_OBJECT_POSITIVE_INTEGER)
 		return co_refuse(e, -EILSEQ, "metadata amdhsa.version is not two integers");
 	m->version[0] = (uint32_t)v->via.array.ptr[0].via.u64;
@@ -329,7 +328,8 @@ int co_meta_parse(const void *desc, size_t n, struct co_meta *m, const struct co
 
 	if (!len)
 		return co_refuse(e, -EILSEQ,
-				 "metadata note of %zu bytes is not one complete msgpack object", n);
+				 "metadata note of %zu bytes is not one complete msgpack object",
+				 n);
 	msgpack_unpacked_init(&u);
 	got = msgpack_unpack_next(&u, desc, len, &at);
 	if (got == MSGPACK_UNPACK_NOMEM_ERROR)

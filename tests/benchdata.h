@@ -147,8 +147,8 @@ struct bench {
 	const char *file, *kernel;
 	unsigned grid[2], block;
 	struct bench_buffer a, b, want;
-	unsigned scalars;  /* how many u32 follow the three buffers */
-	uint32_t scalar;   /* all have this value */
+	unsigned scalars; /* how many u32 follow the three buffers */
+	uint32_t scalar;  /* all have this value */
 };
 
 /* The five: 0 vecadd, 1 sgemm, 2 sgemm_cu, 3 q8dot, 4 wmma. */
@@ -164,21 +164,31 @@ static inline void bench_make(int which, struct bench *out)
 
 		for (int i = 0; i < BENCH_VECADD_N; i++)
 			c[i] = a[i] + b[i];
-		*out = (struct bench){"vecadd.co", "vecadd", {4096, 1}, 256,
+		*out = (struct bench){"vecadd.co",
+				      "vecadd",
+				      {4096, 1},
+				      256,
 				      {"vecadd.a", 0x3a00ec27, 4194304, a},
 				      {"vecadd.b", 0x3f2614fd, 4194304, b},
-				      {"vecadd.c", 0x920dcf6b, 4194304, c}, 1, BENCH_VECADD_N};
+				      {"vecadd.c", 0x920dcf6b, 4194304, c},
+				      1,
+				      BENCH_VECADD_N};
 		return;
 	}
 	case 1:
 	case 2: {
 		int *a = bench_ints(3), *b = bench_ints(4);
 
-		*out = (struct bench){which == 1 ? "sgemm.co" : "sgemm_cu.co", "sgemm", {4, 4}, 256,
-				      {"sgemm.A", 0xac7452bd, n2 * 4, bench_as_float(a)},
-				      {"sgemm.B", 0xd613d63d, n2 * 4, bench_as_float(b)},
-				      {"sgemm.C", 0xe1bbcf26, n2 * 4, bench_product(a, b, BENCH_N, 1)},
-				      3, BENCH_N};
+		*out = (struct bench){
+			which == 1 ? "sgemm.co" : "sgemm_cu.co",
+			"sgemm",
+			{4, 4},
+			256,
+			{"sgemm.A", 0xac7452bd, n2 * 4, bench_as_float(a)},
+			{"sgemm.B", 0xd613d63d, n2 * 4, bench_as_float(b)},
+			{"sgemm.C", 0xe1bbcf26, n2 * 4, bench_product(a, b, BENCH_N, 1)},
+			3,
+			BENCH_N};
 		free(a);
 		free(b);
 		return;
@@ -189,11 +199,15 @@ static inline void bench_make(int which, struct bench *out)
 		uint8_t *w = bench_q8(5, BENCH_ROWS * BENCH_BLOCKS, we);
 		uint8_t *x = bench_q8(6, BENCH_BLOCKS, xe);
 
-		*out = (struct bench){"q8dot.co", "q8dot", {128, 1}, 128,
+		*out = (struct bench){"q8dot.co",
+				      "q8dot",
+				      {128, 1},
+				      128,
 				      {"q8dot.W", 0x2b42f83b, 1114112, w},
 				      {"q8dot.X", 0x2f05b211, 2176, x},
 				      {"q8dot.y", 0xb37c465e, 2048, bench_q8dot(w, we, x, xe)},
-				      1, BENCH_BLOCKS};
+				      1,
+				      BENCH_BLOCKS};
 		free(we);
 		free(xe);
 		return;
@@ -201,11 +215,16 @@ static inline void bench_make(int which, struct bench *out)
 	default: {
 		int *a = bench_ints(7), *bt = bench_ints(8);
 
-		*out = (struct bench){"wmma.co", "wmma_gemm", {4, 4}, 128,
-				      {"wmma.A", 0xf0ff1f8c, n2 * 2, bench_as_half(a)},
-				      {"wmma.Bt", 0x53618dff, n2 * 2, bench_as_half(bt)},
-				      {"wmma.C", 0x0318a28c, n2 * 4, bench_product(a, bt, 1, BENCH_N)},
-				      3, BENCH_N};
+		*out = (struct bench){
+			"wmma.co",
+			"wmma_gemm",
+			{4, 4},
+			128,
+			{"wmma.A", 0xf0ff1f8c, n2 * 2, bench_as_half(a)},
+			{"wmma.Bt", 0x53618dff, n2 * 2, bench_as_half(bt)},
+			{"wmma.C", 0x0318a28c, n2 * 4, bench_product(a, bt, 1, BENCH_N)},
+			3,
+			BENCH_N};
 		free(a);
 		free(bt);
 		return;

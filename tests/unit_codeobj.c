@@ -209,13 +209,13 @@ Test(codeobj, relocation_arithmetic)
 		uint32_t type;
 		int width;
 	} t[] = {{1, 4}, {2, 4}, {3, 8}, {4, 4}, {5, 8}, {10, 4}, {11, 4}, {13, 8}};
-	const uint64_t want[] = {(uint32_t)s,	    s >> 32,		 s,
-				 (uint32_t)(s - p), s - p,		 (uint32_t)(s - p),
-				 (s - p) >> 32,	    base + 8};
+	const uint64_t want[] = {(uint32_t)s,       s >> 32, s,
+				 (uint32_t)(s - p), s - p,   (uint32_t)(s - p),
+				 (s - p) >> 32,     base + 8};
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
-		struct co_reloc r = {.offset = 16, .type = t[i].type, .addend = 8,
-				     .sym_value = 0x40};
+		struct co_reloc r = {
+			.offset = 16, .type = t[i].type, .addend = 8, .sym_value = 0x40};
 		struct codeobj co = {.relocs = &r, .n_relocs = 1, .vaddr_end = 32};
 		uint8_t mem[32] = {0};
 		uint64_t got = 0;
@@ -557,7 +557,8 @@ Test(codeobj, mutated)
 				size_t at = (x >> 8) % (round & 1 ? 1500 : f.n);
 
 				x = x * 1664525 + 1013904223;
-				p[at] = x & 0x1000 ? (uint8_t)(x >> 24) : (uint8_t)(p[at] ^ 1 << (x >> 29));
+				p[at] = x & 0x1000 ? (uint8_t)(x >> 24)
+						   : (uint8_t)(p[at] ^ 1 << (x >> 29));
 			}
 			refused += exercise(p, f.n) < 0;
 		}

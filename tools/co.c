@@ -17,8 +17,8 @@ static const char help[] =
 	"  --help          this text\n";
 
 static const char *const word_name[] = {
-	"compute_pgm_rsrc1", "compute_pgm_rsrc2", "compute_pgm_rsrc3", "kernel_code_properties",
-	"kernarg_preload",
+	"compute_pgm_rsrc1",      "compute_pgm_rsrc2", "compute_pgm_rsrc3",
+	"kernel_code_properties", "kernarg_preload",
 };
 static const char *const feature_name[] = {"unsupported", "any", "off", "on"};
 
@@ -152,18 +152,18 @@ static int print_json(const char *path, const struct codeobj *co, char **names)
 	for (uint32_t i = 0; i < co->n_segments; i++) {
 		const struct co_segment *s = &co->segments[i];
 
-		json_array_append_new(
-			segments,
-			json_pack("{s:I s:I s:I s:I s:b s:b}", "vaddr", (json_int_t)s->vaddr, "memsz",
-				  (json_int_t)s->memsz, "filesz", (json_int_t)s->filesz, "offset",
-				  (json_int_t)s->offset, "write", (int)s->write, "exec",
-				  (int)s->exec));
+		json_array_append_new(segments,
+				      json_pack("{s:I s:I s:I s:I s:b s:b}", "vaddr",
+						(json_int_t)s->vaddr, "memsz", (json_int_t)s->memsz,
+						"filesz", (json_int_t)s->filesz, "offset",
+						(json_int_t)s->offset, "write", (int)s->write,
+						"exec", (int)s->exec));
 	}
 	o = json_pack("{s:s s:s s:s s:I s:i s:s s:s s:I s:I}", "file", path, "target", co->target,
 		      "arch", co_mach_name(co->mach), "mach", (json_int_t)co->mach, "version",
 		      (int)co->version, "xnack", feature_name[co->xnack], "sramecc",
-		      feature_name[co->sramecc], "bytes", (json_int_t)co->image_bytes, "loaded_bytes",
-		      (json_int_t)co->vaddr_end);
+		      feature_name[co->sramecc], "bytes", (json_int_t)co->image_bytes,
+		      "loaded_bytes", (json_int_t)co->vaddr_end);
 	json_object_set_new(o, "relocations", json_integer(co->n_relocs));
 	json_object_set_new(o, "segments", segments);
 	json_object_set_new(o, "kernels", kernels);
@@ -238,5 +238,8 @@ static int run(const struct command *self, int argc, char **argv)
 }
 
 const struct command cmd_co = {
-	"co", "kernels, descriptors and metadata of a code object", help, run,
+	"co",
+	"kernels, descriptors and metadata of a code object",
+	help,
+	run,
 };

@@ -41,13 +41,14 @@ int device_preload_virtual(void)
 		return tool_fail("the path of this program is too long");
 	memcpy(slash + 1, VIRTUAL_DEVICE, sizeof(VIRTUAL_DEVICE));
 	if (access(self, R_OK))
-		return tool_fail("the virtual device %s: %s (it is built beside this program)", self,
-				 strerror(errno));
+		return tool_fail("the virtual device %s: %s (it is built beside this program)",
+				 self, strerror(errno));
 	/* the loader splits LD_PRELOAD at spaces and colons and knows no quoting */
 	if (strpbrk(self, " :"))
-		return tool_fail("the virtual device %s cannot be preloaded: its path has a space or "
-				 "a colon",
-				 self);
+		return tool_fail(
+			"the virtual device %s cannot be preloaded: its path has a space or "
+			"a colon",
+			self);
 	if (asprintf(&value, "%s%s%s", self, old && *old ? ":" : "", old ? old : "") < 0)
 		return tool_fail("out of memory");
 	if (setenv("LD_PRELOAD", value, 1))
@@ -95,11 +96,13 @@ int device_open(const char *text, const struct queue_opts *q, struct bw_device *
 int device_close(struct bw_device *d)
 {
 	struct bw_teardown t = {0};
+	int rc = bw_device_close(d, &t);
 
-	if (bw_device_close(d, &t))
-		return tool_fail("left behind at exit: %llu buffers (%llu bytes), %llu queues, %llu "
-				 "events",
+	if (rc == -EBUSY)
+		return tool_fail("left behind at exit: %llu buffers (%llu bytes), %llu queues",
 				 (unsigned long long)t.bos, (unsigned long long)t.bytes,
-				 (unsigned long long)t.queues, (unsigned long long)t.events);
+				 (unsigned long long)t.queues);
+	if (rc)
+		return tool_fail("closing the device: %s (%s)", strerror(-rc), kfd_reason());
 	return TOOL_OK;
 }

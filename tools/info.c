@@ -12,9 +12,10 @@
 
 static const char help[] =
 	"Usage: barewave info [OPTIONS]\n\n"
-	"Prints topology, the sizes a compute queue needs, kernel and firmware versions, and every\n"
-	"memory ceiling with the one that binds. Allocates nothing on the device.\n\n"
-	TOOL_DEVICE_HELP
+	"Prints topology, the sizes a compute queue needs, kernel and firmware versions, and "
+	"every\n"
+	"memory ceiling with the one that binds. Allocates nothing on the "
+	"device.\n\n" TOOL_DEVICE_HELP
 	"  --topology DIR           read a copy of /sys/class/kfd/kfd/topology instead; no device\n"
 	"                           is opened and what only a device knows stays unknown\n"
 	"  --json                   everything, as JSON\n"
@@ -100,7 +101,8 @@ static void collect_plan(struct report *r)
 		.simd_per_cu = (uint32_t)n->simd_per_cu,
 		.num_xcc = (uint32_t)n->num_xcc,
 		.cwsr_size = topology_known(n, TOPOLOGY_cwsr_size) ? n->cwsr_size : 0,
-		.ctl_stack_size = topology_known(n, TOPOLOGY_ctl_stack_size) ? n->ctl_stack_size : 0,
+		.ctl_stack_size =
+			topology_known(n, TOPOLOGY_ctl_stack_size) ? n->ctl_stack_size : 0,
 		.ring_packets = 1024,
 	};
 
@@ -183,7 +185,8 @@ static void print_text(const struct report *r)
 	printf("compute\n");
 	line("compute units", (struct known){topology_cus(n) != 0, topology_cus(n)}, false, "");
 	line("shader engines",
-	     (struct known){topology_shader_engines(n) != 0, topology_shader_engines(n)}, false, "");
+	     (struct known){topology_shader_engines(n) != 0, topology_shader_engines(n)}, false,
+	     "");
 	line("SIMDs per compute unit", KNOWN(n, simd_per_cu), false, "");
 	line("waves per SIMD", KNOWN(n, max_waves_per_simd), false, "");
 	line("wave size", KNOWN(n, wave_front_size), false, " lanes");
@@ -336,8 +339,10 @@ static int from_device(const char *device, bool json)
 static int run(const struct command *self, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"device", required_argument, NULL, 'd'}, {"topology", required_argument, NULL, 't'},
-		{"json", no_argument, NULL, 'j'},	  {"help", no_argument, NULL, 'h'},
+		{"device", required_argument, NULL, 'd'},
+		{"topology", required_argument, NULL, 't'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
 	const char *device = NULL, *topology = NULL;
@@ -373,5 +378,8 @@ static int run(const struct command *self, int argc, char **argv)
 }
 
 const struct command cmd_info = {
-	"info", "what device is there, what it offers, what binds", help, run,
+	"info",
+	"what device is there, what it offers, what binds",
+	help,
+	run,
 };

@@ -19,12 +19,14 @@ static const char help[] =
 	"  --items X[,Y[,Z]]   instead of --grid: work-items in each dimension; a last workgroup\n"
 	"                      may be partial\n"
 	"  --block X[,Y[,Z]]   work-items of a workgroup\n"
-	"  --arg FORM          the kernel's next explicit argument (hidden ones are filled from the\n"
+	"  --arg FORM          the kernel's next explicit argument (hidden ones are filled from "
+	"the\n"
 	"                      metadata):\n"
 	"      in:FILE               a buffer with the file's bytes\n"
 	"      inout:FILE[:OUTFILE]  the same, written to OUTFILE afterwards\n"
 	"      out:BYTES[:FILE]      a buffer filled with 0xa5, written to FILE afterwards\n"
-	"      expect:FILE           a buffer of the file's size filled with 0xa5, compared byte by\n"
+	"      expect:FILE           a buffer of the file's size filled with 0xa5, compared byte "
+	"by\n"
 	"                            byte with the file afterwards\n"
 	"      zero:BYTES            a buffer of zeros\n"
 	"      fill:BYTES:HEXBYTE    a buffer of one byte value\n"
@@ -32,8 +34,7 @@ static const char help[] =
 	"  --expect INDEX:FILE compare buffer argument INDEX (from 0) with FILE afterwards\n"
 	"  --lds BYTES         dynamic LDS beside the kernel's own\n"
 	"  --scratch BYTES     scratch per lane, when more than the metadata says\n"
-	"  --timeout SECONDS   give up after this long (default 60, 0 never)\n"
-	TOOL_DEVICE_HELP
+	"  --timeout SECONDS   give up after this long (default 60, 0 never)\n" TOOL_DEVICE_HELP
 	"  --json              the result as JSON\n"
 	"  --help              this text\n\n"
 	"Sizes take K, M or G (1024). The exit status is 1 when a comparison fails.\n";
@@ -158,8 +159,8 @@ static int dispatch(struct launch *l, struct bw_device *d, struct co_program *p,
 	struct aql_dispatch a = {
 		.kernel_object = co_kernel_object(p, k->name),
 		.private_bytes = l->scratch > k->private_bytes ? l->scratch : k->private_bytes,
-		.group_bytes = l->shape.dynamic_lds ? own_lds + l->shape.dynamic_lds
-						    : k->group_bytes,
+		.group_bytes =
+			l->shape.dynamic_lds ? own_lds + l->shape.dynamic_lds : k->group_bytes,
 		.barrier = true,
 		.acquire_system = true,
 		.release_system = true,
@@ -253,14 +254,16 @@ out:
 
 static void report_text(const struct launch *l)
 {
-	printf("%s: %" PRIu64 " waves in %u x %u x %u workgroups, %.3f ms from doorbell to wake-up\n",
+	printf("%s: %" PRIu64
+	       " waves in %u x %u x %u workgroups, %.3f ms from doorbell to wake-up\n",
 	       l->k->name, l->waves, l->groups[0], l->groups[1], l->groups[2], (double)l->ns / 1e6);
 	for (unsigned i = 0; i < l->n_args; i++) {
 		const struct launch_difference *d = &l->diff[i];
 		const struct launch_arg *a = &l->args[i];
 
 		if (a->save)
-			printf("argument %u: %" PRIu64 " bytes written to %s\n", i, a->bytes, a->save);
+			printf("argument %u: %" PRIu64 " bytes written to %s\n", i, a->bytes,
+			       a->save);
 		if (!d->compared)
 			continue;
 		if (d->equal)
@@ -288,15 +291,17 @@ static int report_json(const struct launch *l)
 			      l->args[i].expect_path, "equal", (int)d->equal, "bytes",
 			      (json_int_t)l->args[i].bytes);
 		if (!d->equal) {
-			json_object_set_new(c, "first_difference", json_integer((json_int_t)d->offset));
-			json_object_set_new(c, "bytes_different", json_integer((json_int_t)d->count));
+			json_object_set_new(c, "first_difference",
+					    json_integer((json_int_t)d->offset));
+			json_object_set_new(c, "bytes_different",
+					    json_integer((json_int_t)d->count));
 			json_object_set_new(c, "got", json_integer(d->got));
 			json_object_set_new(c, "wanted", json_integer(d->want));
 		}
 		json_array_append_new(list, c);
 	}
-	o = json_pack("{s:s s:s s:[I,I,I] s:[I,I,I] s:I s:I}", "file", l->file, "kernel", l->k->name,
-		      "workgroups", (json_int_t)l->groups[0], (json_int_t)l->groups[1],
+	o = json_pack("{s:s s:s s:[I,I,I] s:[I,I,I] s:I s:I}", "file", l->file, "kernel",
+		      l->k->name, "workgroups", (json_int_t)l->groups[0], (json_int_t)l->groups[1],
 		      (json_int_t)l->groups[2], "block", (json_int_t)l->shape.group[0],
 		      (json_int_t)l->shape.group[1], (json_int_t)l->shape.group[2], "waves",
 		      (json_int_t)l->waves, "nanoseconds", (json_int_t)l->ns);
@@ -307,12 +312,18 @@ static int report_json(const struct launch *l)
 static int parse(const struct command *self, struct launch *l, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"grid", required_argument, NULL, 'g'},	   {"items", required_argument, NULL, 'i'},
-		{"block", required_argument, NULL, 'b'},   {"arg", required_argument, NULL, 'a'},
-		{"expect", required_argument, NULL, 'e'},  {"lds", required_argument, NULL, 'l'},
-		{"scratch", required_argument, NULL, 's'}, {"timeout", required_argument, NULL, 't'},
-		{"device", required_argument, NULL, 'd'},  {"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},	   {NULL, 0, NULL, 0},
+		{"grid", required_argument, NULL, 'g'},
+		{"items", required_argument, NULL, 'i'},
+		{"block", required_argument, NULL, 'b'},
+		{"arg", required_argument, NULL, 'a'},
+		{"expect", required_argument, NULL, 'e'},
+		{"lds", required_argument, NULL, 'l'},
+		{"scratch", required_argument, NULL, 's'},
+		{"timeout", required_argument, NULL, 't'},
+		{"device", required_argument, NULL, 'd'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	const char *grid = NULL, *items = NULL, *block = NULL, *specs[MAX_ARGS], *expects[MAX_ARGS];
 	unsigned n_specs = 0, n_expects = 0;
@@ -411,5 +422,8 @@ static int run(const struct command *self, int argc, char **argv)
 }
 
 const struct command cmd_launch = {
-	"launch", "dispatch any gfx1151 kernel with buffers from files", help, run,
+	"launch",
+	"dispatch any gfx1151 kernel with buffers from files",
+	help,
+	run,
 };

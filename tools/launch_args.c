@@ -31,9 +31,9 @@ static int parse_scalar(const struct command *c, const char *type, const char *v
 		uint8_t bytes;
 		char kind; /* u, i, f */
 	} types[] = {
-		{"u8", 1, 'u'},	 {"u16", 2, 'u'}, {"u32", 4, 'u'}, {"u64", 8, 'u'}, {"i8", 1, 'i'},
-		{"i16", 2, 'i'}, {"i32", 4, 'i'}, {"i64", 8, 'i'}, {"f16", 2, 'f'}, {"f32", 4, 'f'},
-		{"f64", 8, 'f'},
+		{"u8", 1, 'u'},  {"u16", 2, 'u'}, {"u32", 4, 'u'}, {"u64", 8, 'u'},
+		{"i8", 1, 'i'},  {"i16", 2, 'i'}, {"i32", 4, 'i'}, {"i64", 8, 'i'},
+		{"f16", 2, 'f'}, {"f32", 4, 'f'}, {"f64", 8, 'f'},
 	};
 	double d;
 
@@ -65,10 +65,11 @@ static int parse_scalar(const struct command *c, const char *type, const char *v
 		}
 		return TOOL_OK;
 	}
-	return tool_usage(c,
-			  "--arg %s: wanted in:, out:, inout:, zero:, fill:, expect:, or a number type "
-			  "(u8 to u64, i8 to i64, f16, f32, f64)",
-			  a->spec);
+	return tool_usage(
+		c,
+		"--arg %s: wanted in:, out:, inout:, zero:, fill:, expect:, or a number type "
+		"(u8 to u64, i8 to i64, f16, f32, f64)",
+		a->spec);
 }
 
 static int read_data(const char *path, void **data, uint64_t *bytes)
@@ -191,8 +192,8 @@ int launch_arg_expect(const struct command *c, const char *spec, struct launch_a
 	if (!tool_u64(digits, UINT32_MAX, &index) || !*path)
 		return tool_usage(c, "--expect '%s', wanted INDEX:FILE", spec);
 	if (index >= n || args[index].form == FORM_SCALAR)
-		return tool_usage(c, "--expect %s: argument %llu is no buffer (%u --arg given)", spec,
-				  (unsigned long long)index, n);
+		return tool_usage(c, "--expect %s: argument %llu is no buffer (%u --arg given)",
+				  spec, (unsigned long long)index, n);
 	a = &args[index];
 	if (a->expect)
 		return tool_usage(c, "--expect %s: argument %llu is compared already", spec,
@@ -227,8 +228,8 @@ int launch_args_match(const struct co_kernel *k, const struct launch_arg *args, 
 	for (uint32_t i = 0; i < k->n_args; i++)
 		want += is_explicit(&k->args[i]);
 	if (n != want)
-		return tool_fail("%s: %u --arg given, wanted %u (barewave co lists them)", k->name, n,
-				 want);
+		return tool_fail("%s: %u --arg given, wanted %u (barewave co lists them)", k->name,
+				 n, want);
 	for (uint32_t i = 0, j = 0; i < k->n_args; i++) {
 		const struct co_arg *ka = &k->args[i];
 		const struct launch_arg *a = &args[j];
@@ -239,11 +240,13 @@ int launch_args_match(const struct co_kernel *k, const struct launch_arg *args, 
 		buffer = a->form != FORM_SCALAR;
 		if (buffer != (ka->kind == CO_ARG_GLOBAL_BUFFER) || (buffer && ka->size != 8))
 			return tool_fail("%s: argument %u is %s, wanted %s", k->name, j, a->spec,
-					 ka->kind == CO_ARG_GLOBAL_BUFFER ? "a buffer (global_buffer)"
-									  : "a number (by_value)");
+					 ka->kind == CO_ARG_GLOBAL_BUFFER
+						 ? "a buffer (global_buffer)"
+						 : "a number (by_value)");
 		if (!buffer && a->bytes != ka->size)
-			return tool_fail("%s: argument %u is %s of %llu bytes, wanted %u bytes", k->name,
-					 j, a->scalar_of, (unsigned long long)a->bytes, ka->size);
+			return tool_fail("%s: argument %u is %s of %llu bytes, wanted %u bytes",
+					 k->name, j, a->scalar_of, (unsigned long long)a->bytes,
+					 ka->size);
 		j++;
 	}
 	return TOOL_OK;

@@ -14,10 +14,10 @@ enum launch_form { FORM_IN, FORM_OUT, FORM_INOUT, FORM_ZERO, FORM_FILL, FORM_EXP
 struct launch_arg {
 	const char *spec; /* as given */
 	enum launch_form form;
-	uint64_t bytes;	       /* of the buffer, or of the scalar */
+	uint64_t bytes;        /* of the buffer, or of the scalar */
 	uint8_t pattern;       /* OUT, FILL */
 	const char *save;      /* OUT, INOUT: write the buffer here afterwards; NULL: nowhere */
-	void *data;	       /* IN, INOUT, EXPECT: the file; owned */
+	void *data;            /* IN, INOUT, EXPECT: the file; owned */
 	uint64_t scalar;       /* little-endian bytes of the value */
 	const char *scalar_of; /* "u32", ... */
 	const char *expect_path;

@@ -52,7 +52,8 @@ int main(int argc, char **argv)
 	}
 	c = command_find(argv[1]);
 	if (!c) {
-		fprintf(stderr, "barewave: unknown command '%s'\nTry 'barewave --help'.\n", argv[1]);
+		fprintf(stderr, "barewave: unknown command '%s'\nTry 'barewave --help'.\n",
+			argv[1]);
 		return TOOL_USAGE;
 	}
 	device_remember(argc, argv);

@@ -33,9 +33,8 @@ static const char help[] =
 	"  --ignore-eos         go on after an end token\n"
 	"  --cpu                evaluate with the CPU reference; no device is opened\n"
 	"  --kernels DIR        code objects NAME.co from DIR instead of the built-in ones\n"
-	"  --logits FILE        raw little-endian f32 logits of every evaluated position\n"
-	TOOL_DEVICE_HELP
-	"  --json               the result as JSON\n"
+	"  --logits FILE        raw little-endian f32 logits of every evaluated "
+	"position\n" TOOL_DEVICE_HELP "  --json               the result as JSON\n"
 	"  --help               this text\n";
 
 struct run {
@@ -93,7 +92,8 @@ static int emit(struct run *r, int64_t len, bool written)
 
 static int emit_token(struct run *r, int32_t id, bool written)
 {
-	return emit(r, tokenizer_stream_put(r->tok, &r->stream, id, !written, r->piece, r->piece_cap),
+	return emit(r,
+		    tokenizer_stream_put(r->tok, &r->stream, id, !written, r->piece, r->piece_cap),
 		    written);
 }
 
@@ -275,8 +275,9 @@ static int report_json(const struct run *r)
 	json_object_set_new(o, "planned_bytes", json_known(p, planned));
 	json_object_set_new(o, "measured_peak_bytes", json_known(m, measured));
 	json_object_set_new(o, "footprint", owners);
-	json_object_set_new(o, "nodes", json_pack("{s:I s:I}", "device", (json_int_t)on_device,
-						  "cpu", (json_int_t)on_cpu));
+	json_object_set_new(
+		o, "nodes",
+		json_pack("{s:I s:I}", "device", (json_int_t)on_device, "cpu", (json_int_t)on_cpu));
 	json_object_set_new(o, "load_seconds", json_real((double)r->load_ns / 1e9));
 	json_object_set_new(o, "prompt_seconds", json_real((double)r->prompt_ns / 1e9));
 	json_object_set_new(o, "text_seconds", json_real((double)r->write_ns / 1e9));
@@ -338,14 +339,15 @@ static int fit_context(struct run *r)
 		return tool_fail("%s: prompt of 0 tokens, wanted at least 1", r->o.model_path);
 	for (uint32_t i = 0; i < r->n_ids; i++)
 		if ((uint32_t)r->ids[i] >= hp->n_vocab)
-			return tool_fail("%s: prompt id %d, wanted below n_vocab %u", r->o.model_path,
-					 r->ids[i], hp->n_vocab);
+			return tool_fail("%s: prompt id %d, wanted below n_vocab %u",
+					 r->o.model_path, r->ids[i], hp->n_vocab);
 	if (r->ctx > hp->n_ctx)
 		return tool_fail("%s: --ctx %" PRIu64 ", wanted at most %s.context_length %u",
 				 r->o.model_path, r->ctx, r->model->arch_name, hp->n_ctx);
 	if (r->n_ids > most)
-		return tool_fail("%s: prompt of %u tokens, wanted at most %s %" PRIu64, r->o.model_path,
-				 r->n_ids, r->ctx ? "--ctx" : "context_length", most);
+		return tool_fail("%s: prompt of %u tokens, wanted at most %s %" PRIu64,
+				 r->o.model_path, r->n_ids, r->ctx ? "--ctx" : "context_length",
+				 most);
 	/* the last token written is not evaluated; a context that fills up ends the text */
 	need = r->n_ids + (r->n_tokens ? r->n_tokens - 1 : 0);
 	r->o.n_ctx = (uint32_t)(r->ctx ? r->ctx : need < most ? need : most);
@@ -456,14 +458,22 @@ static int parse_float(const struct command *self, const char *name, const char 
 static int parse(const struct command *self, struct run *r, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"model", required_argument, NULL, 'm'},   {"prompt", required_argument, NULL, 'p'},
-		{"ids", required_argument, NULL, 'i'},	   {"tokens", required_argument, NULL, 'n'},
-		{"ctx", required_argument, NULL, 'c'},	   {"temp", required_argument, NULL, 't'},
-		{"top-k", required_argument, NULL, 'k'},   {"top-p", required_argument, NULL, 'P'},
-		{"seed", required_argument, NULL, 's'},	   {"ignore-eos", no_argument, NULL, 'e'},
-		{"cpu", no_argument, NULL, 'C'},	   {"kernels", required_argument, NULL, 'K'},
-		{"logits", required_argument, NULL, 'l'},  {"device", required_argument, NULL, 'd'},
-		{"json", no_argument, NULL, 'j'},	   {"help", no_argument, NULL, 'h'},
+		{"model", required_argument, NULL, 'm'},
+		{"prompt", required_argument, NULL, 'p'},
+		{"ids", required_argument, NULL, 'i'},
+		{"tokens", required_argument, NULL, 'n'},
+		{"ctx", required_argument, NULL, 'c'},
+		{"temp", required_argument, NULL, 't'},
+		{"top-k", required_argument, NULL, 'k'},
+		{"top-p", required_argument, NULL, 'P'},
+		{"seed", required_argument, NULL, 's'},
+		{"ignore-eos", no_argument, NULL, 'e'},
+		{"cpu", no_argument, NULL, 'C'},
+		{"kernels", required_argument, NULL, 'K'},
+		{"logits", required_argument, NULL, 'l'},
+		{"device", required_argument, NULL, 'd'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
 	uint64_t v;
@@ -551,5 +561,8 @@ static int run(const struct command *self, int argc, char **argv)
 }
 
 const struct command cmd_run = {
-	"run", "inference of a GGUF model", help, run,
+	"run",
+	"inference of a GGUF model",
+	help,
+	run,
 };

@@ -22,7 +22,7 @@ struct run_footprint {
 struct run_engine {
 	void *self;
 	const char *where; /* "gfx1151 waves", "CPU reference" */
-	uint32_t batch;	   /* most tokens one step takes */
+	uint32_t batch;    /* most tokens one step takes */
 	/* n <= batch tokens at pos0 .. pos0+n-1 -> logits [n][n_vocab]. -errno, one line in err. */
 	int (*step)(void *self, const int32_t *ids, uint32_t n, uint32_t pos0, float *logits,
 		    char *err, size_t errlen);

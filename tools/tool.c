@@ -148,7 +148,8 @@ bool tool_f64(const char *text, double *out)
 
 int tool_print_json(json_t *obj)
 {
-	int rc = json_dumpf(obj, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
+	int rc = json_dumpf(obj, stdout,
+			    JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
 
 	json_decref(obj);
 	if (rc || putchar('\n') == EOF || fflush(stdout))

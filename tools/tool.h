@@ -53,7 +53,7 @@ uint64_t tool_now_ns(void); /* CLOCK_MONOTONIC */
 /* ---- which device (tools/device.c) ---- */
 
 #define TOOL_DEVICE_HELP                                                                           \
-	"  --device=auto|virt|PATH  the machine's /dev/kfd (auto, the default), the virtual\n"    \
+	"  --device=auto|virt|PATH  the machine's /dev/kfd (auto, the default), the virtual\n"     \
 	"                           gfx1151 (virt), or another device node\n"
 
 struct bw_device;

@@ -46,8 +46,10 @@ static int add_setting(const char *setting)
 static int run(const struct command *self, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"config", required_argument, NULL, 'c'}, {"set", required_argument, NULL, 's'},
-		{"trace", required_argument, NULL, 't'},  {"help", no_argument, NULL, 'h'},
+		{"config", required_argument, NULL, 'c'},
+		{"set", required_argument, NULL, 's'},
+		{"trace", required_argument, NULL, 't'},
+		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
 	int o, rc = TOOL_OK;
@@ -86,5 +88,8 @@ static int run(const struct command *self, int argc, char **argv)
 }
 
 const struct command cmd_vgpu = {
-	"vgpu", "run any KFD client on the virtual gfx1151", help, run,
+	"vgpu",
+	"run any KFD client on the virtual gfx1151",
+	help,
+	run,
 };

@@ -1,0 +1,351 @@
+/* `barewave run` as a person runs it: text, logits, ids, refusals, on the virtual device and on
+ * the CPU reference. */
+#include <criterion/criterion.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "tests/shell.h"
+#include "tests/testdata.h"
+
+#define PROMPT8 "606,634,257,515,11,402,292,257"
+#define PROMPT40                                                                                   \
+	PROMPT8 ",633,1887,441,865,13,501,429,301,257,753,1432,13,494,1140,562,11,865,463,330,"    \
+		"1257,263,1836,1723,13,295,1286,475,0,403,694,349,442"
+#define VOCAB 2048
+#define DEMO  "data/demo/story-4m-q8_0.gguf"
+
+static const char *const models[] = {"story-4m-f16", "story-4m-q8_0", "story-4m-q4_k_m"};
+
+TestSuite(run, .init = shell_setup, .fini = shell_teardown, .timeout = 240);
+
+static json_t *run_json(const char *args)
+{
+	struct result r = shell(BAREWAVE " run --json %s", args);
+	json_error_t e;
+	json_t *o;
+
+	cr_assert_eq(r.status, 0, "run %s: %d %s", args, r.status, r.out);
+	o = json_loads(r.out, 0, &e);
+	cr_assert(o, "%s: %s", e.text, r.out);
+	free(r.out);
+	return o;
+}
+
+static json_int_t number(const json_t *o, const char *key)
+{
+	json_t *v = json_object_get(o, key);
+
+	cr_assert(json_is_integer(v), "%s is no integer", key);
+	return json_integer_value(v);
+}
+
+/* ---- logits ---- */
+
+/* README of the golden files: an f32-accumulating engine agrees to 1e-3 with the float64 forward,
+ * one with f16 activations or KV to about 1e-2. */
+static void check_logits(const char *where, double tolerance)
+{
+	for (size_t m = 0; m < 3; m++) {
+		static float got[40 * VOCAB], want[40 * VOCAB];
+		char name[128];
+		const char *path;
+		double worst = 0;
+		struct result r;
+		FILE *f;
+
+		snprintf(name, sizeof(name), "models/demo/%s.np40.f32", models[m]);
+		path = testdata(name);
+		cr_assert(path, "%s is missing", name);
+		f = fopen(path, "rb");
+		cr_assert(f && fread(want, 4, 40 * VOCAB, f) == 40 * VOCAB);
+		fclose(f);
+		r = shell(BAREWAVE " run %s -m data/demo/%s.gguf --ids " PROMPT40
+				   " -n 0 --logits %s/logits 2>&1",
+			  where, models[m], dir);
+		cr_assert_eq(r.status, 0, "%s", r.out);
+		free(r.out);
+		cr_assert_eq(load("logits", got, sizeof(got)), sizeof(got));
+		for (int i = 0; i < 40 * VOCAB; i++) {
+			cr_assert(isfinite(got[i]), "%s logit %d", models[m], i);
+			worst = fmax(worst, fabs((double)got[i] - want[i]));
+		}
+		printf("%s %s: largest difference %.2e\n", models[m], where, worst);
+		cr_assert_lt(worst, tolerance, "%s %s: %g", models[m], where, worst);
+	}
+}
+
+Test(run, logits_of_the_cpu_reference)
+{
+	check_logits("--cpu", 1e-3);
+}
+
+Test(run, logits_of_the_device)
+{
+	check_logits("--device=virt", 1e-2);
+}
+
+/* ---- greedy ids ---- */
+
+/* The stored ids are those of the float64 forward; a run may part from them only where its top two
+ * logits are closer than the tolerance. Whether that is so is asked of the run's own logits: the
+ * position's two ids must be closer than twice that. */
+static void check_ids(const char *where, double tolerance)
+{
+	json_t *golden = json_load_file(testdata("models/demo/greedy64.json"), 0, NULL);
+
+	cr_assert(golden);
+	for (size_t m = 0; m < 3; m++) {
+		json_t *want = json_object_get(
+			json_object_get(json_object_get(golden, "models"), models[m]), "ids");
+		const char *prompt = json_string_value(json_object_get(golden, "prompt"));
+		char args[512];
+		json_t *o, *ids;
+		size_t n, n_prompt;
+
+		cr_assert_eq(json_array_size(want), 64u);
+		snprintf(args, sizeof(args),
+			 "%s -m data/demo/%s.gguf -p '%s' -n 64 --ignore-eos --logits %s/logits",
+			 where, models[m], prompt, dir);
+		o = run_json(args);
+		ids = json_object_get(o, "ids");
+		n_prompt = json_array_size(json_object_get(o, "prompt_ids"));
+		cr_assert_eq(json_array_size(ids), 64u);
+		for (n = 0; n < 64; n++) {
+			static float logits[128 * VOCAB];
+			json_int_t a = json_integer_value(json_array_get(ids, n));
+			json_int_t b = json_integer_value(json_array_get(want, n));
+			const float *at = logits + (n_prompt + n - 1) * VOCAB;
+
+			if (a == b)
+				continue;
+			cr_assert_eq(load("logits", logits, sizeof(logits)),
+				     (n_prompt + 63) * VOCAB * 4);
+			cr_assert_lt(fabs((double)at[a] - at[b]), 2 * tolerance,
+				     "%s %s: id %zu is %lld, wanted %lld", models[m], where, n,
+				     (long long)a, (long long)b);
+			printf("%s %s: parts at id %zu: %lld for %lld, logits %g and %g\n",
+			       models[m], where, n, (long long)a, (long long)b, at[a], at[b]);
+			break; /* what follows is another text */
+		}
+		json_decref(o);
+	}
+	json_decref(golden);
+}
+
+Test(run, greedy_ids_of_the_cpu_reference)
+{
+	check_ids("--cpu", 1e-3);
+}
+
+Test(run, greedy_ids_of_the_device)
+{
+	check_ids("--device=virt", 1e-2);
+}
+
+/* ---- what runs where, and how many bytes ---- */
+
+Test(run, everything_runs_in_waves_within_the_plan)
+{
+	json_t *o = run_json("--device=virt -m " DEMO " --ids " PROMPT8 " -n 4");
+	json_t *rows = json_object_get(o, "footprint"), *row;
+	json_int_t planned = 0;
+	size_t i;
+
+	cr_assert_eq(number(json_object_get(o, "nodes"), "cpu"), 0);
+	cr_assert_gt(number(json_object_get(o, "nodes"), "device"), 80);
+	cr_assert_gt(number(o, "planned_bytes"), 4800000, "the weights alone are that much");
+	cr_assert_leq(number(o, "measured_peak_bytes"), number(o, "planned_bytes"));
+	cr_assert_gt(json_array_size(rows), 3u);
+	json_array_foreach(rows, i, row)
+	{
+		json_t *p = json_object_get(row, "planned_bytes");
+
+		cr_assert(json_is_integer(p), "%s is not planned",
+			  json_string_value(json_object_get(row, "owner")));
+		planned += json_integer_value(p);
+	}
+	cr_assert_eq(planned, number(o, "planned_bytes"), "the rows add up");
+	json_decref(o);
+}
+
+Test(run, no_isa_no_text)
+{
+	struct result r = shell(BAREWAVE " vgpu --set isa=0 -- " BAREWAVE " run -m " DEMO
+					 " --ids " PROMPT8 " -n 2 2>&1 >/dev/null");
+
+	cr_assert_eq(r.status, 1, "%s", r.out);
+	cr_assert(r.len > 0);
+	free(r.out);
+}
+
+Test(run, sampling_repeats_with_its_seed)
+{
+	static const char *const same =
+		"--device=virt -m " DEMO " -p 'Once upon a time' -n 12 --temp 0.9 --seed 11";
+	json_t *a = run_json(same), *b = run_json(same);
+	json_t *c = run_json("--device=virt -m " DEMO
+			     " -p 'Once upon a time' -n 12 --temp 0.9 --seed 12");
+
+	cr_assert(json_equal(json_object_get(a, "ids"), json_object_get(b, "ids")));
+	cr_assert_not(json_equal(json_object_get(a, "ids"), json_object_get(c, "ids")));
+	json_decref(a);
+	json_decref(b);
+	json_decref(c);
+}
+
+Test(run, streams_prompt_text_and_report)
+{
+	struct result r =
+		shell(BAREWAVE " run --device=virt -m " DEMO
+			       " -p 'Once upon a time, there was a little fox named' -n 8");
+
+	cr_assert_eq(r.status, 0, "%s", r.out);
+	cr_assert_eq(strncmp(r.out, "Once upon a time, there was a little fox named", 46), 0, "%s",
+		     r.out);
+	cr_assert(strstr(r.out, "planned") && strstr(r.out, "weights") && strstr(r.out, "tokens/s"),
+		  "%s", r.out);
+	free(r.out);
+}
+
+Test(run, context_ends_the_text)
+{
+	json_t *o = run_json("--cpu -m " DEMO " --ids " PROMPT8 " -n 20 -c 10 --ignore-eos");
+
+	cr_assert_str_eq(json_string_value(json_object_get(o, "stopped")), "context full");
+	cr_assert_eq(json_array_size(json_object_get(o, "ids")), 3u);
+	json_decref(o);
+}
+
+Test(run, kernels_from_a_folder)
+{
+	json_t *a, *b;
+	char args[256];
+
+	/* the same code objects from files: the same ids */
+	a = run_json("--device=virt -m " DEMO " --ids " PROMPT8 " -n 3");
+	b = run_json("--device=virt --kernels build/kernels -m " DEMO " --ids " PROMPT8 " -n 3");
+	cr_assert(json_equal(json_object_get(a, "ids"), json_object_get(b, "ids")));
+	json_decref(a);
+	json_decref(b);
+	/* a folder with a foreign one: refused by name */
+	snprintf(args, sizeof(args),
+		 "cp build/kernels/*.co %s/ && cp tests/data/vecadd-gfx1100.co "
+		 "%s/matmul.co",
+		 dir, dir);
+	cr_assert_eq(system(args), 0);
+	refused("matmul.co: e_flags mach 0x41 (gfx1100), wanted 0x4a (gfx1151)",
+		BAREWAVE " run --device=virt --kernels %s -m " DEMO " --ids 1 -n 1 2>&1", dir);
+}
+
+/* --device=virt and `vgpu -- ... --device=auto` make the same system calls on the device. */
+Test(run, virt_and_vgpu_leave_the_same_trace)
+{
+	struct result a, b;
+
+	a = shell("VGPU_TRACE=%s/a " BAREWAVE " run --json --device=virt -m " DEMO " --ids " PROMPT8
+		  " -n 3 >%s/out.a && cat %s/a",
+		  dir, dir, dir);
+	b = shell(BAREWAVE " vgpu --trace %s/b -- " BAREWAVE " run --json --device=auto -m " DEMO
+			   " --ids " PROMPT8 " -n 3 >%s/out.b && cat %s/b",
+		  dir, dir, dir);
+	cr_assert_eq(a.status, 0);
+	cr_assert_eq(b.status, 0);
+	cr_assert_gt(lines(a.out), 20u, "trace of %u lines", lines(a.out));
+	cr_assert_str_eq(a.out, b.out);
+	free(a.out);
+	free(b.out);
+	expect(0, "",
+	       "grep -A 5 '\"ids\"' %s/out.a >%s/1; grep -A 5 '\"ids\"' %s/out.b | cmp - %s/1", dir,
+	       dir, dir, dir);
+}
+
+/* ---- bad input ---- */
+
+static uint8_t *demo_image(size_t *n)
+{
+	FILE *f = fopen(DEMO, "rb");
+	uint8_t *p = malloc(8 << 20);
+
+	cr_assert(f && p);
+	*n = fread(p, 1, 8 << 20, f);
+	fclose(f);
+	return p;
+}
+
+static uint8_t *after(uint8_t *p, size_t n, const char *text)
+{
+	uint8_t *at = memmem(p, n, text, strlen(text));
+
+	cr_assert(at, "%s is not in the demo model", text);
+	return at + strlen(text);
+}
+
+Test(run, bad_models_and_prompts)
+{
+	size_t n, half;
+	uint8_t *p = demo_image(&n);
+	uint8_t kept[8];
+	uint64_t huge = 1ull << 60;
+	uint32_t type = 16; /* IQ2_XXS: known by name, not computed with */
+	uint8_t *at;
+	struct result r;
+
+	half = n / 2;
+	save("half.gguf", p, half);
+	save("head.gguf", p, 20);
+	memcpy(kept, p + 8, 8);
+	memcpy(p + 8, &huge, 8);
+	save("tensors.gguf", p, n);
+	memcpy(p + 8, kept, 8);
+	memcpy(kept, p + 16, 8);
+	memcpy(p + 16, &huge, 8);
+	save("keys.gguf", p, n);
+	memcpy(p + 16, kept, 8);
+	at = after(p, n, "general.architecture") + 4 + 8;
+	at[4] = 'X';
+	save("arch.gguf", p, n);
+	at[4] = '3';
+	at = after(p, n, "blk.0.attn_q.weight") + 4 + 16;
+	memcpy(at, &type, 4);
+	save("type.gguf", p, n);
+	free(p);
+
+	static const struct {
+		const char *file, *says;
+	} bad[] = {
+		{"half.gguf", "half.gguf"},
+		{"head.gguf", "head.gguf"},
+		{"tensors.gguf", "1152921504606846976"},
+		{"keys.gguf", "1152921504606846976"},
+		{"arch.gguf", "qwenX"},
+		{"type.gguf", "attn_q"},
+	};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		for (int virt = 0; virt < 2; virt++) {
+			refused(bad[i].says, BAREWAVE " run %s -m %s/%s -p a -n 1 2>&1",
+				virt ? "--device=virt" : "--cpu", dir, bad[i].file);
+			refused(bad[i].file, BAREWAVE " run %s -m %s/%s -p a -n 1 2>&1",
+				virt ? "--device=virt" : "--cpu", dir, bad[i].file);
+		}
+	refused("/no/such.gguf", BAREWAVE " run --cpu -m /no/such.gguf -p a 2>&1");
+	refused("prompt of 8 tokens, wanted at most --ctx 7",
+		BAREWAVE " run --cpu -m " DEMO " --ids " PROMPT8 " -c 7 2>&1");
+	refused("--ctx 513, wanted at most qwen3.context_length 512",
+		BAREWAVE " run --cpu -m " DEMO " --ids 1 -c 513 2>&1");
+	refused("prompt id 2048, wanted below n_vocab 2048",
+		BAREWAVE " run --cpu -m " DEMO " --ids 2048 2>&1");
+	refused("prompt of 0 tokens", BAREWAVE " run --cpu -m " DEMO " -p '' 2>&1");
+	refused("context_length 512",
+		BAREWAVE " run --device=virt -m " DEMO " -p \"$(yes 'a b c' | head -300)\" 2>&1");
+	r = shell(BAREWAVE " run --cpu -m " DEMO " -p a --temp -1 2>&1 >/dev/null");
+	cr_assert_eq(r.status, 1);
+	cr_assert_eq(lines(r.out), 1u, "%s", r.out);
+	free(r.out);
+}

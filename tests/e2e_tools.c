@@ -1,0 +1,406 @@
+/* The barewave program as a person runs it: usage, refusals, code objects, launches. */
+#include <criterion/criterion.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "tests/benchdata.h"
+#include "tests/shell.h"
+
+TestSuite(tools, .init = shell_setup, .fini = shell_teardown, .timeout = 120);
+
+/* ---- usage ---- */
+
+Test(tools, usage_errors_exit_2)
+{
+	static const char *const bad[] = {
+		"",
+		"nonsense",
+		"--nonsense",
+		"info --nonsense",
+		"info word",
+		"info --topology x --device=auto",
+		"co",
+		"co --json",
+		"co -x f",
+		"run",
+		"run -m",
+		"run -m x",
+		"run -m x -p a --ids 1",
+		"run -m x -p a -n many",
+		"run -m x -p a --temp warm",
+		"run -m x -p a --seed -1",
+		"run -m x -p a --cpu --device=virt",
+		"run -m x --ids 1,two",
+		"launch",
+		"launch f k",
+		"launch f k --grid 1",
+		"launch f k --block 1",
+		"launch f k --grid 1 --items 1 --block 1",
+		"launch f k --grid 0 --block 1",
+		"launch f k --grid 1,1,1,1 --block 1",
+		"launch f k --grid 1 --block 70000",
+		"launch f k --grid 4294967295 --block 2",
+		"launch f k --grid 1 --block 1 --arg 12",
+		"launch f k --grid 1 --block 1 --arg bool:1",
+		"launch f k --grid 1 --block 1 --arg u32:4294967296",
+		"launch f k --grid 1 --block 1 --arg u8:-1",
+		"launch f k --grid 1 --block 1 --arg i8:-129",
+		"launch f k --grid 1 --block 1 --arg f32:one",
+		"launch f k --grid 1 --block 1 --arg zero:0",
+		"launch f k --grid 1 --block 1 --arg fill:4:xyz",
+		"launch f k --grid 1 --block 1 --arg fill:4",
+		"launch f k --grid 1 --block 1 --expect 0:x",
+		"launch f k --grid 1 --block 1 --timeout -1",
+		"vgpu",
+		"vgpu --",
+		"vgpu --set novalue -- true",
+		"vgpu --nonsense -- true",
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct result r = shell(BAREWAVE " %s 2>&1 >/dev/null", bad[i]);
+
+		cr_assert_eq(r.status, 2, "'%s' exits %d: %s", bad[i], r.status, r.out);
+		cr_assert(r.len > 0, "'%s' says nothing on stderr", bad[i]);
+		free(r.out);
+	}
+}
+
+Test(tools, help_goes_to_stdout)
+{
+	static const char *const commands[] = {"info", "run", "co", "launch", "vgpu"};
+	struct result r = shell(BAREWAVE " --help 2>/dev/null");
+
+	cr_assert_eq(r.status, 0);
+	for (size_t i = 0; i < 5; i++) {
+		char usage[64];
+
+		cr_assert(strstr(r.out, commands[i]), "--help lists %s", commands[i]);
+		snprintf(usage, sizeof(usage), "Usage: barewave %s", commands[i]);
+		expect(0, usage, BAREWAVE " %s --help 2>/dev/null", commands[i]);
+	}
+	free(r.out);
+}
+
+/* ---- which device ---- */
+
+Test(tools, no_device_one_sentence)
+{
+	if (access("/dev/kfd", F_OK) == 0)
+		cr_skip_test("SKIP: no_device_one_sentence: this machine has /dev/kfd");
+	refused("/dev/kfd", BAREWAVE " info 2>&1");
+	refused("--device=virt", BAREWAVE " info --device=auto 2>&1");
+	refused("/nonexistent/kfd", BAREWAVE " info --device=/nonexistent/kfd 2>&1");
+	refused("--device=virt", BAREWAVE " launch tests/data/bench-kernels/vecadd.co vecadd"
+					  " --grid 1 --block 256 --arg zero:4 --arg zero:4"
+					  " --arg zero:4 --arg u32:1 2>&1");
+}
+
+Test(tools, info_on_the_virtual_device)
+{
+	struct result r = shell(BAREWAVE " info --device=virt");
+	json_error_t e;
+	json_t *o;
+
+	cr_assert_eq(r.status, 0, "%s", r.out);
+	cr_assert(strstr(r.out, "gfx1151"), "%s", r.out);
+	free(r.out);
+	r = shell(BAREWAVE " --device=virt info --json");
+	cr_assert_eq(r.status, 0, "%s", r.out);
+	o = json_loads(r.out, 0, &e);
+	cr_assert(o, "%s: %s", e.text, r.out);
+	cr_assert_str_eq(json_string_value(json_object_get(o, "arch")), "gfx1151");
+	cr_assert_eq(json_integer_value(json_object_get(o, "compute_units")), 40);
+	/* known-good vector: 40 CUs of gfx1151 (kernel formula and published topology) */
+	cr_assert_eq(json_integer_value(json_object_get(json_object_get(o, "queue"), "cwsr_bytes")),
+		     19185664);
+	cr_assert_eq(json_integer_value(json_object_get(json_object_get(o, "queue"), "area_bytes")),
+		     19226624);
+	cr_assert(json_is_integer(json_object_get(json_object_get(o, "memory"), "binding_bytes")));
+	json_decref(o);
+	free(r.out);
+}
+
+Test(tools, vgpu_passes_on_status_and_arguments)
+{
+	expect(0, "a b c", BAREWAVE " vgpu -- echo 'a b' c");
+	expect(7, "", BAREWAVE " vgpu -- sh -c 'exit 7'");
+	expect(1, "no-such-program", BAREWAVE " vgpu -- /no-such-program 2>&1");
+	expect(1, "/no/such/file", BAREWAVE " vgpu --config /no/such/file -- true 2>&1");
+	expect(0, "cus=20,seed=3",
+	       "VGPU_SET= " BAREWAVE " vgpu --set cus=20 --set seed=3 -- printenv VGPU_SET");
+}
+
+Test(tools, vgpu_configures_the_device)
+{
+	struct result r = shell(BAREWAVE " vgpu --set cus=20 -- " BAREWAVE " info --json");
+	json_t *o;
+
+	cr_assert_eq(r.status, 0, "%s", r.out);
+	o = json_loads(r.out, 0, NULL);
+	cr_assert(o, "%s", r.out);
+	cr_assert_eq(json_integer_value(json_object_get(o, "compute_units")), 20);
+	json_decref(o);
+	free(r.out);
+}
+
+/* ---- code objects ---- */
+
+Test(tools, co_lists_kernels)
+{
+	static const char *const names[][2] = {
+		{"vecadd", "vecadd"}, {"sgemm", "sgemm"},    {"sgemm_cu", "sgemm"},
+		{"q8dot", "q8dot"},   {"wmma", "wmma_gemm"},
+	};
+
+	for (size_t i = 0; i < 5; i++) {
+		struct result r =
+			shell(BAREWAVE " co --json tests/data/bench-kernels/%s.co", names[i][0]);
+		json_t *o = json_loads(r.out, 0, NULL), *k;
+
+		cr_assert_eq(r.status, 0);
+		cr_assert(o, "%s", r.out);
+		cr_assert_str_eq(json_string_value(json_object_get(o, "arch")), "gfx1151");
+		k = json_array_get(json_object_get(o, "kernels"), 0);
+		cr_assert_str_eq(json_string_value(json_object_get(k, "name")), names[i][1]);
+		cr_assert_eq(json_integer_value(
+				     json_object_get(json_object_get(k, "descriptor"), "wgp_mode")),
+			     i == 2 ? 0 : 1);
+		json_decref(o);
+		free(r.out);
+	}
+	expect(0, "global_buffer", BAREWAVE " co tests/data/bench-kernels/vecadd.co vecadd");
+	expect(0, "granulated_workitem_vgpr_count",
+	       BAREWAVE " co -v tests/data/bench-kernels/vecadd.co");
+	expect(0, "gfx1100", BAREWAVE " co tests/data/vecadd-gfx1100.co");
+	refused("no kernel 'x'", BAREWAVE " co tests/data/bench-kernels/vecadd.co x 2>&1");
+	refused("magic", BAREWAVE " co data/demo/README.md 2>&1");
+	refused("No such file", BAREWAVE " co /no/such/file 2>&1");
+	refused("directory", BAREWAVE " co tests/data 2>&1");
+}
+
+#define VECADD_ARGS "--arg zero:1024 --arg zero:1024 --arg zero:1024 --arg u32:256"
+
+Test(tools, bad_code_objects)
+{
+	char image[8192];
+	FILE *f = fopen("tests/data/bench-kernels/vecadd.co", "rb");
+	size_t n;
+
+	cr_assert(f);
+	n = fread(image, 1, sizeof(image), f);
+	fclose(f);
+	save("short.co", image, 700);
+	save("empty.co", image, 0);
+	refused("tests/data/vecadd-gfx1100.co: e_flags mach 0x41 (gfx1100), wanted 0x4a (gfx1151)",
+		BAREWAVE " launch --device=virt tests/data/vecadd-gfx1100.co vecadd --grid 1"
+			 " --block 256 " VECADD_ARGS " 2>&1");
+	refused("short.co: ",
+		BAREWAVE " launch --device=virt %s/short.co vecadd --grid 1"
+			 " --block 256 " VECADD_ARGS " 2>&1",
+		dir);
+	refused("file size 0",
+		BAREWAVE " launch --device=virt %s/empty.co vecadd --grid 1"
+			 " --block 256 " VECADD_ARGS " 2>&1",
+		dir);
+	cr_assert_gt(n, 700u);
+}
+
+#define LAUNCH_VECADD BAREWAVE " launch --device=virt tests/data/bench-kernels/vecadd.co "
+
+Test(tools, bad_launches)
+{
+	refused("no kernel 'add'", LAUNCH_VECADD "add --grid 1 --block 256 " VECADD_ARGS " 2>&1");
+	refused("workgroup of 2048 work-items, wanted at most 1024",
+		LAUNCH_VECADD "vecadd --grid 1 --block 1024,2 " VECADD_ARGS " 2>&1");
+	refused("LDS 70000 bytes, wanted at most 65536",
+		LAUNCH_VECADD "vecadd --grid 1 --block 256 --lds 70000 " VECADD_ARGS " 2>&1");
+	refused("0 --arg given, wanted 4", LAUNCH_VECADD "vecadd --grid 1 --block 256 2>&1");
+	refused("argument 3 is zero:4, wanted a number",
+		LAUNCH_VECADD "vecadd --grid 1 --block 256 --arg zero:4 --arg zero:4 --arg zero:4"
+			      " --arg zero:4 2>&1");
+	refused("argument 0 is u64:0, wanted a buffer",
+		LAUNCH_VECADD "vecadd --grid 1 --block 256 --arg u64:0 --arg zero:4 --arg zero:4"
+			      " --arg u32:1 2>&1");
+	refused("argument 3 is u64 of 8 bytes, wanted 4",
+		LAUNCH_VECADD "vecadd --grid 1 --block 256 --arg zero:4 --arg zero:4 --arg zero:4"
+			      " --arg u64:1 2>&1");
+	refused("/no/such/file", LAUNCH_VECADD "vecadd --grid 1 --block 256 --arg in:/no/such/file"
+					       " 2>&1");
+}
+
+/* ---- launches with known results ---- */
+
+static void run_bench(int which)
+{
+	struct bench b;
+	char scalars[128] = "";
+	struct result r;
+	json_t *o, *c;
+
+	bench_make(which, &b);
+	cr_assert_eq(bench_crc32(b.a.data, b.a.bytes), b.a.crc, "%s", b.a.name);
+	cr_assert_eq(bench_crc32(b.b.data, b.b.bytes), b.b.crc, "%s", b.b.name);
+	cr_assert_eq(bench_crc32(b.want.data, b.want.bytes), b.want.crc, "%s", b.want.name);
+	save("a", b.a.data, b.a.bytes);
+	save("b", b.b.data, b.b.bytes);
+	save("want", b.want.data, b.want.bytes);
+	for (unsigned i = 0; i < b.scalars; i++)
+		snprintf(scalars + strlen(scalars), sizeof(scalars) - strlen(scalars),
+			 " --arg u32:%u", b.scalar);
+	r = shell(BAREWAVE
+		  " launch --device=virt --json tests/data/bench-kernels/%s %s --grid %u,%u"
+		  " --block %u --arg in:%s/a --arg in:%s/b --arg expect:%s/want%s",
+		  b.file, b.kernel, b.grid[0], b.grid[1], b.block, dir, dir, dir, scalars);
+	cr_assert_eq(r.status, 0, "%s: %s", b.file, r.out);
+	o = json_loads(r.out, 0, NULL);
+	cr_assert(o, "%s", r.out);
+	c = json_array_get(json_object_get(o, "comparisons"), 0);
+	cr_assert(json_is_true(json_object_get(c, "equal")), "%s", r.out);
+	cr_assert_eq(json_integer_value(json_object_get(c, "bytes")), (json_int_t)b.want.bytes);
+	cr_assert_eq(json_integer_value(json_object_get(o, "waves")),
+		     (json_int_t)b.grid[0] * b.grid[1] * b.block / 32);
+	json_decref(o);
+	free(r.out);
+	bench_free(&b);
+}
+
+Test(tools, launch_vecadd)
+{
+	run_bench(0);
+}
+Test(tools, launch_sgemm)
+{
+	run_bench(1);
+}
+Test(tools, launch_sgemm_cu_mode)
+{
+	run_bench(2);
+}
+Test(tools, launch_q8dot)
+{
+	run_bench(3);
+}
+Test(tools, launch_wmma)
+{
+	run_bench(4);
+}
+
+Test(tools, launch_reports_the_first_difference)
+{
+	float a[256], b[256], c[256];
+	struct result r;
+	float got[256];
+
+	for (int i = 0; i < 256; i++) {
+		a[i] = (float)i;
+		b[i] = 1000;
+		c[i] = a[i] + b[i];
+	}
+	save("a", a, sizeof(a));
+	save("b", b, sizeof(b));
+	save("good", c, sizeof(c));
+	c[77] = -1;
+	save("bad", c, sizeof(c));
+	r = shell(LAUNCH_VECADD "vecadd --grid 1 --block 256 --arg in:%s/a --arg in:%s/b"
+				" --arg expect:%s/bad --arg u32:256",
+		  dir, dir, dir);
+	cr_assert_eq(r.status, 1, "%s", r.out);
+	/* 1077.0f is 0x4486a000, -1.0f is 0xbf800000: byte 309 is the first that differs */
+	cr_assert(strstr(r.out, "at offset 309 (0xa0, wanted 0x00)"), "%s", r.out);
+	free(r.out);
+	/* the same through out: and --expect, and the bytes on disk */
+	expect(0, "1024 bytes equal",
+	       LAUNCH_VECADD "vecadd --items 256 --block 256 --arg in:%s/a --arg in:%s/b"
+			     " --arg out:1K:%s/c --arg u32:256 --expect 2:%s/good",
+	       dir, dir, dir, dir);
+	cr_assert_eq(load("c", got, sizeof(got)), sizeof(got));
+	c[77] = 1077;
+	for (int i = 0; i < 256; i++)
+		cr_assert_eq(got[i], c[i], "element %d", i);
+}
+
+Test(tools, launch_leaves_the_unwritten_marked)
+{
+	uint8_t got[64 * 4];
+
+	/* n = 16 of 64: the rest keeps the byte no kernel wrote */
+	expect(0, "workgroups",
+	       LAUNCH_VECADD "vecadd --grid 1 --block 64 --arg fill:256:00"
+			     " --arg zero:256 --arg out:256:%s/c --arg u32:16",
+	       dir);
+	cr_assert_eq(load("c", got, sizeof(got)), sizeof(got));
+	for (int i = 0; i < 256; i++)
+		cr_assert_eq(got[i], i < 64 ? 0 : 0xa5, "byte %d is 0x%02x", i, got[i]);
+}
+
+Test(tools, launch_relocates)
+{
+	static const int values[4] = {20, 8, 40, 0}; /* what table[i] points at in reloc.c */
+	int got[32];
+
+	for (int i = 0; i < 4; i++) {
+		expect(0, "1 waves",
+		       BAREWAVE " launch --device=virt tests/data/codeobj/reloc.co pick"
+				" --grid 1 --block 32 --arg out:128:%s/o --arg u32:%d",
+		       dir, i);
+		cr_assert_eq(load("o", got, sizeof(got)), sizeof(got));
+		for (int lane = 0; lane < 32; lane++)
+			cr_assert_eq(got[lane], values[i] + lane, "table[%d] lane %d: %d", i, lane,
+				     got[lane]);
+	}
+}
+
+Test(tools, launch_fills_hidden_arguments)
+{
+	uint32_t w[32];
+	uint16_t h[64];
+
+	expect(0, "waves",
+	       BAREWAVE " launch --device=virt tests/data/codeobj/hidden.co hidden"
+			" --items 70,9,3 --block 32,2,1 --arg out:128:%s/o",
+	       dir);
+	cr_assert_eq(load("o", w, sizeof(w)), sizeof(w));
+	memcpy(h, w, sizeof(h));
+	cr_assert_eq(w[0], 2u); /* complete workgroups */
+	cr_assert_eq(w[1], 4u);
+	cr_assert_eq(w[2], 3u);
+	cr_assert_eq(h[6], 32);
+	cr_assert_eq(h[7], 2);
+	cr_assert_eq(h[8], 1);
+	cr_assert_eq(h[9], 6);
+	cr_assert_eq(h[10], 1);
+	cr_assert_eq(h[11], 0);
+	for (int i = 10; i < 16; i++)
+		cr_assert_eq(w[i], 0u, "global offsets are 0");
+	cr_assert_eq(h[32], 3, "grid dimensions");
+}
+
+Test(tools, launch_names_a_faulting_buffer)
+{
+	/* 64 KiB of work on 4 KiB buffers: reads run past the end of argument 0 or 1 */
+	struct result r = shell(LAUNCH_VECADD "vecadd --grid 64 --block 256 --arg zero:4K"
+					      " --arg zero:4K --arg zero:4K --arg u32:16384 2>&1");
+
+	cr_assert_eq(r.status, 1, "%s", r.out);
+	cr_assert(strstr(r.out, "arg0") || strstr(r.out, "arg1") || strstr(r.out, "arg2"), "%s",
+		  r.out);
+	free(r.out);
+}
+
+Test(tools, no_isa_no_result)
+{
+	struct result r =
+		shell(BAREWAVE " vgpu --set isa=0 -- " BAREWAVE
+			       " launch tests/data/bench-kernels/vecadd.co vecadd --grid 1"
+			       " --block 256 " VECADD_ARGS " 2>&1");
+
+	cr_assert_eq(r.status, 1, "a dispatch without an instruction set must fail: %s", r.out);
+	free(r.out);
+}
