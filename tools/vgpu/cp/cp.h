@@ -54,9 +54,13 @@ bool cp_queue_mapped(const struct cp_queue *q);
 /* Changes ring, size or priority of an unmapped queue. */
 int cp_queue_update(struct cp_queue *q, const struct cp_mqd *mqd);
 void cp_queue_set_trap_handler(struct cp_queue *q, uint64_t tba, uint64_t tma);
-/* Writes saved waves of an unmapped queue to its save area and reports the four header words. */
+/* The four words that GET_QUEUE_WAVE_STATE reports of an unmapped compute queue. Preempted waves
+ * are kept as the device's own data: nothing is written to the save area, so the sizes are those
+ * of an empty one (0, at the offset where both halves meet) whatever saved_waves says.
+ * -EINVAL for a mapped queue and for SDMA. */
 struct cp_wave_state {
 	uint32_t control_stack_offset, control_stack_size, wave_state_offset, wave_state_size;
+	uint32_t saved_waves;
 };
 int cp_queue_wave_state(struct cp_queue *q, struct cp_wave_state *out);
 

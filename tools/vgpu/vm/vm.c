@@ -99,6 +99,8 @@ void vm_readers_forked(void)
 
 /* ---- tables -------------------------------------------------------------- */
 
+static uint64_t spaces;
+
 int vm_create(struct vm **out)
 {
 	pthread_mutexattr_t attr;
@@ -112,7 +114,9 @@ int vm_create(struct vm **out)
 	pthread_mutex_init(&vm->lock, &attr);
 	pthread_mutexattr_destroy(&attr);
 	pthread_mutex_init(&vm->pt, NULL);
-	vm->generation = 1; /* a fresh port has 0 and starts by emptying its TLB */
+	/* Unique among all address spaces ever made: a port left over from a dead one can never
+	 * take this one's translations for its own, and 0 (a fresh port) is never valid. */
+	vm->generation = __atomic_add_fetch(&spaces, 1, __ATOMIC_RELAXED) << 32;
 	*out = vm;
 	return 0;
 }

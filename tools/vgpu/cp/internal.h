@@ -1,0 +1,197 @@
+/* Shared by the files of cp/ only.
+ *
+ * Who runs what
+ *   CP thread   watches doorbells, polls what blocked queues wait for, runs queues.
+ *   workers     run workgroups; the one that ends a dispatch completes it and runs the queue on,
+ *               so a chain of dispatches needs no hand-over between threads.
+ * A queue's packet state belongs to whoever holds q->lock. The run list and the counters marked
+ * [S] belong to the scheduler's lock, taken inside q->lock, never around it.
+ */
+#ifndef VGPU_CP_INTERNAL_H
+#define VGPU_CP_INTERNAL_H
+
+#include <pthread.h>
+
+#include "cp/cp.h"
+#include "isa/isa.h"
+
+/* KFD exception codes (kfd_ioctl.h: kfd_dbg_trap_exception_code). */
+enum {
+	EC_WAVE_ILLEGAL = 4,
+	EC_DIM_INVALID = 16,
+	EC_GROUP_SEGMENT = 17,
+	EC_CODE_INVALID = 18,
+	EC_PACKET_RESERVED = 19,
+	EC_PACKET_UNSUPPORTED = 20,
+	EC_GROUP_SIZE = 21,
+	EC_REGISTER = 22,
+	EC_VENDOR_UNSUPPORTED = 23,
+};
+
+/* Dispatches of one queue that may be in flight at once, and packets that may wait for their
+ * turn to retire. */
+#define CP_WINDOW 16
+#define CP_MAX_WAVES 32 /* 1024 work-items in wave32 */
+#define CP_DOORBELL_IDLE (~0ull)
+
+struct isa_group {
+	struct isa_group *next;
+	struct cp_dispatch *d;
+	uint64_t index;	      /* linear workgroup number */
+	unsigned nwaves, live; /* live: not ended */
+	unsigned visits;
+	uint64_t insns;
+	uint8_t *lds, *waves; /* arenas, kept from group to group */
+	size_t lds_cap, waves_cap, stride;
+	uint16_t scratch_slot[CP_MAX_WAVES];
+};
+
+static inline struct isa_wave *group_wave(const struct isa_group *g, unsigned i)
+{
+	return (struct isa_wave *) (g->waves + i * g->stride);
+}
+
+/* One dispatch: everything its workgroups need, copied out of packet and descriptor. */
+struct cp_dispatch {
+	struct cp_queue *q;
+	struct vm *vm;
+	uint64_t index;		/* packet index; AQL's dispatch id */
+	uint64_t packet;	/* VA of the packet */
+	uint64_t kernel_object; /* 0: PM4 */
+	uint64_t entry, kernarg, signal;
+	bool release_system;
+	uint32_t grid[3], ngroups[3];
+	uint32_t wg[3];
+	uint32_t rsrc1, rsrc2, rsrc3;
+	bool wave64, ttmp_setup;
+	uint32_t nvgpr, lds_bytes;
+	uint32_t waves_full; /* of a whole workgroup */
+	uint32_t waves_cap;  /* the machine holds this many waves of this kernel */
+	uint64_t tba, tma, lds_aperture, scratch_aperture;
+	uint32_t user_sgprs;
+	uint32_t user[32];
+	/* scratch: wave_bytes 0 = none */
+	uint64_t scratch_base;
+	uint32_t scratch_wave_bytes, scratch_slots;
+	uint64_t start_ts;
+	bool active;
+	/* [S] */
+	bool listed;
+	struct cp_dispatch *link;
+	uint64_t total, next, done;
+	unsigned waves_resident;
+	struct isa_group *saved; /* preempted, can run on */
+	struct isa_group *stuck; /* every live wave is halted */
+};
+
+struct cp_window {
+	bool used, done;
+};
+
+struct cp_queue {
+	pthread_mutex_t lock;
+	struct cp_queue *link; /* engine's list of all queues */
+	struct cp_mqd mqd;
+	struct cp_doorbells *db;
+	struct vm_port port; /* CPF, or the SDMA engine */
+	bool mapped, failed;
+	bool preempt;	  /* atomic: workers put this queue's groups away */
+	bool rung;	  /* doorbell seen (or just mapped): write pointer wants a look */
+	bool poll;	  /* waits for memory to change */
+	uint32_t poll_ns; /* current back-off */
+	uint64_t next, rptr, wptr; /* packets (AQL), dwords (PM4), bytes (SDMA) */
+	struct cp_window window[CP_WINDOW];
+	struct cp_dispatch dispatch[CP_WINDOW];
+	unsigned in_flight; /* active dispatches */
+	unsigned running;   /* [S] groups on workers, completions included */
+	/* AQL */
+	uint64_t amd_queue; /* VA of amd_queue_t once its fields were checked, else 0 */
+	uint32_t properties;
+	uint64_t inactive_signal;
+	bool scratch_wait;
+	/* scratch slots in use by resident waves of this queue [S] */
+	uint64_t scratch_map[64];
+	/* PM4: shader registers and where the packet stream stands */
+	struct cp_pm4 *pm4;
+};
+
+/* ---- irq.c */
+void cp_irq_post(const struct cp_irq *irq);
+void cp_irq_open(void);
+void cp_irq_close(void);
+void cp_irq_reset(void);
+
+/* ---- engine.c */
+void cp_kick(void);	      /* CP thread: look again */
+void cp_queue_run(struct cp_queue *q); /* q->lock held: as far as it goes */
+bool cp_doorbell_take(struct cp_queue *q);
+unsigned cp_pollers(void); /* queues that poll memory */
+uint64_t cp_now(void); /* real monotonic ns, for back-off only */
+void cp_engine_add(struct cp_queue *q);
+void cp_engine_remove(struct cp_queue *q);
+
+/* ---- doorbell.c */
+uint64_t *cp_doorbell_slot(struct cp_doorbells *d, uint32_t index);
+bool cp_doorbell_is_mapped_at(struct cp_doorbells *d, uint64_t addr, uint32_t index);
+int cp_watch_open(void);   /* the userfaultfd, or negative: poll */
+void cp_watch_close(void);
+void cp_watch_drain(void); /* lets faulted writers go on; their pages are open then */
+bool cp_watch_arm(void);   /* write-protects all pages; false: cannot, keep polling */
+bool cp_watch_armed(void);
+void cp_watch_reset(void);
+
+/* ---- queue.c */
+void cp_queue_fail(struct cp_queue *q, unsigned ec, uint64_t inactive, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+void cp_queue_fault(struct cp_queue *q, const struct vm_fault *f, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void cp_event(struct cp_queue *q, uint32_t event_id);
+/* Each returns false after reporting the fault (queue has failed then). */
+bool cp_signal_store(struct cp_queue *q, uint64_t handle, int64_t value);
+bool cp_signal_done(struct cp_queue *q, uint64_t handle, uint64_t start_ts);
+struct cp_dispatch *cp_dispatch_get(struct cp_queue *q);
+
+/* ---- aql.c */
+void cp_aql_run(struct cp_queue *q);
+void cp_dispatch_complete(struct cp_dispatch *d); /* q->lock held */
+
+/* ---- pm4.c, sdma.c */
+int cp_pm4_open(struct cp_queue *q);
+void cp_pm4_run(struct cp_queue *q);
+/* Runs one INDIRECT_BUFFER packet from elsewhere (an AQL vendor packet) to its end. False: it
+ * waits, call again with the same words, or the queue has failed. */
+bool cp_pm4_ib(struct cp_queue *q, const uint32_t words[4]);
+void cp_sdma_run(struct cp_queue *q);
+
+/* ---- dispatch.c */
+struct cp_packet { /* hsa_kernel_dispatch_packet_t */
+	uint16_t header, setup, wg[3], reserved0;
+	uint32_t grid[3];
+	uint32_t private_bytes, group_bytes;
+	uint64_t kernel_object, kernarg, reserved2, signal;
+};
+/* 1: ready; 0: needs more scratch; -1: the queue has failed and said why. */
+int cp_dispatch_decode(struct cp_queue *q, const struct cp_packet *p, struct cp_dispatch *d);
+/* Sizes that follow from grid, wg, nvgpr, lds_bytes and wave64. */
+void cp_dispatch_sizes(struct cp_dispatch *d);
+int cp_group_init(struct isa_group *g, struct cp_dispatch *d, uint64_t index);
+
+/* ---- trap.c */
+/* A wave that stopped with why enters the handler or stays halted. True: it runs on. */
+bool cp_trap_enter(struct isa_wave *w, unsigned trap_id);
+
+/* ---- workers.c */
+int cp_workers_start(unsigned n);
+void cp_workers_stop(void);
+void cp_workers_reset(void);
+void cp_sched_add(struct cp_dispatch *d);
+void cp_sched_stop(struct cp_queue *q);	  /* takes q off, waits until nothing of it runs */
+void cp_sched_resume(struct cp_queue *q); /* puts its unfinished dispatches back */
+void cp_sched_discard(struct cp_queue *q);
+unsigned cp_sched_saved_waves(struct cp_queue *q);
+
+/* ---- statistics (relaxed atomics) */
+extern struct cp_stats cp_stat;
+#define CP_COUNT(field, n) __atomic_fetch_add(&cp_stat.field, (n), __ATOMIC_RELAXED)
+
+#endif

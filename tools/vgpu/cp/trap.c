@@ -1,0 +1,56 @@
+/* Traps and exceptions of waves.
+ *
+ * What the kernel's first-level handler does before it reaches user code
+ * (amdkfd/cwsr_trap_handler_gfx10.asm, built for gfx11) is done here directly: it keeps STATUS
+ * in ttmp12, finds the second-level handler that SET_TRAP_HANDLER left, and jumps there with its
+ * memory address in ttmp14:15. ttmp0:1 are the hardware's: PC, and the trap id in bits 23:16.
+ */
+#include "cp/internal.h"
+
+/* SQ_WAVE_STATUS, gfx11 (same file). */
+enum {
+	STATUS_SCC = 1u << 0,
+	STATUS_SPI_PRIO = 3u << 1,
+	STATUS_PRIV = 1u << 5,
+	STATUS_EXECZ = 1u << 9,
+	STATUS_VCCZ = 1u << 10,
+	STATUS_HALT = 1u << 13,
+	STATUS_ECC_ERR = 1u << 17,
+};
+enum { TTMP11_DEBUG_TRAP = 1u << 23 };
+
+bool cp_trap_enter(struct isa_wave *w, unsigned trap_id)
+{
+	uint32_t *ttmp = &w->s[OPR_TTMP0];
+	uint64_t vcc = w->s[OPR_VCC_LO] | (w->wave64 ? (uint64_t) w->s[OPR_VCC_HI] << 32 : 0);
+	uint64_t exec = w->wave64 ? w->exec : (uint32_t) w->exec;
+	uint32_t status = w->status & ~(uint32_t) (STATUS_SPI_PRIO | STATUS_ECC_ERR | STATUS_SCC |
+						   STATUS_EXECZ | STATUS_VCCZ);
+
+	if (w->priv) /* a handler that traps has nobody left to ask */
+		return false;
+	if (!w->tba) {
+		if (!trap_id) {
+			w->status |= STATUS_HALT;
+			return false;
+		}
+		w->pc += 4; /* an unhandled s_trap is stepped over */
+		goto run;
+	}
+	status |= (w->scc ? STATUS_SCC : 0) | (exec ? 0 : STATUS_EXECZ) | (vcc ? 0 : STATUS_VCCZ);
+	ttmp[0] = (uint32_t) w->pc;
+	ttmp[1] = (uint32_t) (w->pc >> 32 & 0xffff) | trap_id << 16;
+	ttmp[2] = (uint32_t) w->tba;
+	ttmp[3] = (uint32_t) (w->tba >> 32);
+	ttmp[11] &= ~(uint32_t) TTMP11_DEBUG_TRAP; /* no debugger is attached */
+	ttmp[12] = status;
+	ttmp[14] = (uint32_t) w->tma;
+	ttmp[15] = (uint32_t) (w->tma >> 32);
+	w->status |= STATUS_PRIV;
+	w->priv = 1;
+	w->pc = w->tba;
+run:
+	w->state = WAVE_RUN;
+	w->stop = STOP_NONE;
+	return true;
+}

@@ -1,0 +1,704 @@
+/* Workers: threads that run workgroups.
+ *
+ * A workgroup belongs to one worker while it runs and to nobody else; its waves take turns of a
+ * quantum of instructions. A worker holds one workgroup as long as workgroups end by themselves.
+ * One that does not (it may be spinning on what another workgroup will do) stays resident while
+ * the worker takes further ones, up to what the machine itself could hold, and visits them in
+ * turn: so whatever makes progress with all of a dispatch resident on the hardware makes progress
+ * here, on any number of cores.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "cp/internal.h"
+#include "device.h"
+
+#define QUANTUM 2048u /* instructions of one wave between two looks at the preempt flag */
+#define VISIT (8 * QUANTUM) /* instructions of one workgroup before the next one's turn */
+#define SPIN_NS 40000u	/* an idle worker looks for work this long before it sleeps */
+#define MAX_RESIDENT 512
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t work;	/* something to run, or to put away */
+	pthread_cond_t settled; /* some queue's running count fell to 0 */
+	struct cp_dispatch *list; /* dispatches with workgroups to hand out, by priority, then age */
+	uint64_t seq;		  /* atomic: bumped with every reason to wake a worker */
+	unsigned asleep;
+	bool stop; /* atomic */
+	struct isa_group *spare;
+} S = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.work = PTHREAD_COND_INITIALIZER,
+	.settled = PTHREAD_COND_INITIALIZER,
+};
+
+struct worker {
+	pthread_t thread;
+	unsigned id;
+	uint64_t rng;
+	struct vm_port vmem, smem;
+	struct isa_exec x;
+	unsigned n, grow;
+	struct isa_group *resident[MAX_RESIDENT];
+};
+
+static struct worker *workers;
+static unsigned nworkers;
+
+/* ---- handing out --------------------------------------------------------- */
+
+static void wake(unsigned groups)
+{
+	__atomic_add_fetch(&S.seq, 1, __ATOMIC_RELEASE);
+	if (S.asleep)
+		groups > 1 ? pthread_cond_broadcast(&S.work) : pthread_cond_signal(&S.work);
+}
+
+static void list_add(struct cp_dispatch *d)
+{
+	struct cp_dispatch **p = &S.list;
+
+	if (d->listed)
+		return;
+	while (*p && (*p)->q->mqd.priority >= d->q->mqd.priority)
+		p = &(*p)->link;
+	d->link = *p;
+	*p = d;
+	d->listed = true;
+}
+
+static void list_remove(struct cp_dispatch *d)
+{
+	struct cp_dispatch **p;
+
+	if (!d->listed)
+		return;
+	for (p = &S.list; *p != d; p = &(*p)->link)
+		;
+	*p = d->link;
+	d->listed = false;
+}
+
+void cp_sched_add(struct cp_dispatch *d)
+{
+	pthread_mutex_lock(&S.lock);
+	list_add(d);
+	wake(d->total > 1 ? 2 : 1);
+	pthread_mutex_unlock(&S.lock);
+}
+
+static struct isa_group *group_new(void)
+{
+	struct isa_group *g = S.spare;
+
+	if (g) {
+		S.spare = g->next;
+		g->next = NULL;
+		return g;
+	}
+	return calloc(1, sizeof(*g));
+}
+
+static void group_free(struct isa_group *g)
+{
+	g->next = S.spare;
+	S.spare = g;
+}
+
+static bool scratch_take(struct isa_group *g, struct cp_dispatch *d)
+{
+	uint64_t *map = d->q->scratch_map;
+	unsigned got = 0;
+
+	for (unsigned i = 0; i < d->scratch_slots && got < d->waves_full; i++)
+		if (!(map[i / 64] >> i % 64 & 1)) {
+			map[i / 64] |= 1ull << i % 64;
+			g->scratch_slot[got++] = (uint16_t) i;
+		}
+	if (got == d->waves_full)
+		return true;
+	while (got--)
+		map[g->scratch_slot[got] / 64] &= ~(1ull << g->scratch_slot[got] % 64);
+	return false;
+}
+
+static void scratch_give(struct isa_group *g, struct cp_dispatch *d)
+{
+	if (!d->scratch_wave_bytes)
+		return;
+	for (unsigned i = 0; i < d->waves_full; i++)
+		d->q->scratch_map[g->scratch_slot[i] / 64] &= ~(1ull << g->scratch_slot[i] % 64);
+}
+
+/* A workgroup to run, not yet initialised if *fresh. */
+static struct isa_group *take(bool *fresh)
+{
+	struct isa_group *g = NULL;
+
+	pthread_mutex_lock(&S.lock);
+	for (struct cp_dispatch *d = S.list; d; d = d->link) {
+		if (d->saved) {
+			g = d->saved;
+			d->saved = g->next;
+			g->next = NULL;
+			*fresh = false;
+		} else if (d->next < d->total &&
+			   (!d->waves_resident || d->waves_resident + d->waves_full <= d->waves_cap)) {
+			g = group_new();
+			if (g && d->scratch_wave_bytes && !scratch_take(g, d)) {
+				group_free(g);
+				g = NULL;
+				continue; /* slots come back when resident ones end */
+			}
+			if (!g)
+				continue;
+			g->d = d;
+			g->index = d->next++;
+			g->visits = 0;
+			*fresh = true;
+		} else {
+			continue;
+		}
+		d->waves_resident += d->waves_full;
+		d->q->running++;
+		if (!d->saved && d->next == d->total)
+			list_remove(d);
+		break;
+	}
+	pthread_mutex_unlock(&S.lock);
+	return g;
+}
+
+/* ---- putting away -------------------------------------------------------- */
+
+static void not_running(struct cp_queue *q)
+{
+	if (!--q->running)
+		pthread_cond_broadcast(&S.settled);
+}
+
+/* Takes g off this worker, keeping it as data. */
+static void put_away(struct isa_group *g, bool stuck)
+{
+	struct cp_dispatch *d = g->d;
+
+	pthread_mutex_lock(&S.lock);
+	d->waves_resident -= d->waves_full;
+	if (stuck) {
+		g->next = d->stuck;
+		d->stuck = g;
+	} else {
+		g->next = d->saved;
+		d->saved = g;
+		if (!__atomic_load_n(&d->q->preempt, __ATOMIC_RELAXED)) {
+			list_add(d);
+			wake(1);
+		}
+	}
+	not_running(d->q);
+	pthread_mutex_unlock(&S.lock);
+}
+
+static void ended(struct isa_group *g)
+{
+	struct cp_dispatch *d = g->d;
+	struct cp_queue *q = d->q;
+	bool last, polls;
+
+	CP_COUNT(groups, 1);
+	CP_COUNT(waves, g->nwaves);
+	CP_COUNT(insns, g->insns);
+	pthread_mutex_lock(&S.lock);
+	d->waves_resident -= d->waves_full;
+	scratch_give(g, d);
+	group_free(g);
+	last = ++d->done == d->total;
+	if (!last)
+		not_running(q);
+	else if (d->listed)
+		list_remove(d);
+	pthread_mutex_unlock(&S.lock);
+	if (!last)
+		return;
+	/* The dispatch is over: this thread completes it and runs the queue on. It still counts
+	 * as running, so an unmap waits for this too. */
+	pthread_mutex_lock(&q->lock);
+	cp_dispatch_complete(d);
+	cp_queue_run(q);
+	polls = q->poll;
+	pthread_mutex_unlock(&q->lock);
+	pthread_mutex_lock(&S.lock);
+	not_running(q);
+	pthread_mutex_unlock(&S.lock);
+	/* This queue may have come to a packet that polls memory, which is the CP thread's job;
+	 * another that does so may have waited for exactly this dispatch. */
+	if (polls || cp_pollers())
+		cp_kick();
+}
+
+void cp_sched_stop(struct cp_queue *q)
+{
+	pthread_mutex_lock(&S.lock);
+	for (unsigned i = 0; i < CP_WINDOW; i++)
+		list_remove(&q->dispatch[i]);
+	/* Sleeping workers hold resident groups too. */
+	wake(2);
+	while (q->running)
+		pthread_cond_wait(&S.settled, &S.lock);
+	for (unsigned i = 0; i < CP_WINDOW; i++)
+		list_remove(&q->dispatch[i]);
+	pthread_mutex_unlock(&S.lock);
+}
+
+void cp_sched_resume(struct cp_queue *q)
+{
+	pthread_mutex_lock(&S.lock);
+	/* A queue that faulted or failed stays down, as the kernel leaves it. */
+	for (unsigned i = 0; i < CP_WINDOW && !q->failed; i++) {
+		struct cp_dispatch *d = &q->dispatch[i];
+
+		if (d->active && (d->saved || d->next < d->total))
+			list_add(d);
+	}
+	wake(2);
+	pthread_mutex_unlock(&S.lock);
+}
+
+void cp_sched_discard(struct cp_queue *q)
+{
+	pthread_mutex_lock(&S.lock);
+	for (unsigned i = 0; i < CP_WINDOW; i++) {
+		struct cp_dispatch *d = &q->dispatch[i];
+		struct isa_group *g;
+
+		list_remove(d);
+		while ((g = d->saved)) {
+			d->saved = g->next;
+			group_free(g);
+		}
+		while ((g = d->stuck)) {
+			d->stuck = g->next;
+			group_free(g);
+		}
+	}
+	pthread_mutex_unlock(&S.lock);
+}
+
+unsigned cp_sched_saved_waves(struct cp_queue *q)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&S.lock);
+	for (unsigned i = 0; i < CP_WINDOW; i++) {
+		for (struct isa_group *g = q->dispatch[i].saved; g; g = g->next)
+			n += g->live;
+		for (struct isa_group *g = q->dispatch[i].stuck; g; g = g->next)
+			n += g->live;
+	}
+	pthread_mutex_unlock(&S.lock);
+	return n;
+}
+
+/* ---- side effects of waves ----------------------------------------------- */
+
+static void on_sendmsg(struct isa_exec *x, uint32_t simm, uint32_t m0)
+{
+	enum { MSG_INTERRUPT = 1 };
+	struct cp_dispatch *d = ((struct isa_group *) x->group)->d;
+	uint32_t id = m0 & 0xffffff; /* kfd_int_process_v11.c: WAVE_CTXID0.DATA */
+	struct cp_irq irq = {
+		.process = d->q->mqd.process,
+		.queue_id = d->q->mqd.queue_id,
+	};
+
+	if ((simm & 0xff) != MSG_INTERRUPT)
+		return;
+	if (!x->w->priv) {
+		irq.kind = CP_IRQ_EVENT;
+		irq.event_id = id;
+		cp_irq_post(&irq);
+		return;
+	}
+	/* From a trap handler the message is doorbell [9:0] and a mask of exceptions [23:10]. */
+	irq.kind = CP_IRQ_QUEUE_ERROR;
+	for (unsigned bit = 0; bit < 14; bit++) {
+		if (!(id >> (10 + bit) & 1))
+			continue;
+		irq.code = bit + 1;
+		snprintf(irq.text, sizeof(irq.text),
+			 "queue %u: trap handler reports exception %u of wave at PC 0x%lx",
+			 irq.queue_id, irq.code,
+			 x->w->s[OPR_TTMP0] | (uint64_t) (x->w->s[OPR_TTMP0 + 1] & 0xffff) << 32);
+		vgpu_log("%s", irq.text);
+		cp_irq_post(&irq);
+	}
+}
+
+static uint64_t on_msg_rtn(struct isa_exec *x, uint32_t msg)
+{
+	enum { GET_DOORBELL = 0x80, GET_DDID, GET_TMA, GET_REALTIME, SAVE_WAVE, GET_TBA };
+	struct cp_dispatch *d = ((struct isa_group *) x->group)->d;
+
+	switch (msg & 0xff) {
+	case GET_DOORBELL:
+		return d->q->mqd.doorbell;
+	case GET_TMA:
+		return x->w->tma >> 8;
+	case GET_TBA:
+		return x->w->tba >> 8;
+	case GET_REALTIME:
+		return vgpu_clock_gpu();
+	}
+	return 0;
+}
+
+static uint64_t on_realtime(struct isa_exec *x)
+{
+	(void) x;
+	return vgpu_clock_gpu();
+}
+
+/* ---- a wave stops -------------------------------------------------------- */
+
+static void describe(struct worker *k, struct isa_group *g, struct isa_wave *w, char *buf,
+		     unsigned len)
+{
+	uint32_t words[4];
+	unsigned n = 4;
+	char text[128] = "unreadable";
+
+	while (n && vm_read(&k->smem, VM_FETCH, gva(w->pc), words, 4 * n, 0))
+		n--;
+	if (n)
+		isa_disasm(words, n, w->pc, text, sizeof(text));
+	snprintf(buf, len, "PC 0x%lx (kernel 0x%lx %+ld): %s; group %u,%u,%u wave %u", w->pc,
+		 g->d->kernel_object, (long) (w->pc - g->d->entry), text, w->group_id[0],
+		 w->group_id[1], w->group_id[2], w->wave_in_group);
+}
+
+/* Deals with a halted wave. True: it runs on (in its trap handler). */
+static bool stopped(struct worker *k, struct isa_group *g, struct isa_wave *w)
+{
+	enum { TRAPSTS_MEM_VIOL = 1u << 8, TRAPSTS_ILLEGAL_INST = 1u << 11 };
+	struct cp_queue *q = g->d->q;
+	struct vm_fault f;
+	char where[180];
+	uint32_t word = 0;
+	bool on = false;
+
+	switch ((enum isa_stop) w->stop) {
+	case STOP_NONE: /* s_sethalt: waits for a debugger */
+		return false;
+	case STOP_TRAP:
+		if (vm_read(&k->smem, VM_FETCH, gva(w->pc), &word, 4, 0))
+			return false;
+		return cp_trap_enter(w, word & 0xff);
+	case STOP_MEM_FAULT:
+	case STOP_FETCH_FAULT:
+		f = k->vmem.fault.lanes ? k->vmem.fault : k->smem.fault;
+		describe(k, g, w, where, sizeof(where));
+		w->trapsts |= TRAPSTS_MEM_VIOL;
+		if (w->stop == STOP_MEM_FAULT)
+			on = w->tba && cp_trap_enter(w, 0);
+		pthread_mutex_lock(&q->lock);
+		cp_queue_fault(q, &f, "%s", where);
+		break;
+	case STOP_ILLEGAL:
+		describe(k, g, w, where, sizeof(where));
+		w->trapsts |= TRAPSTS_ILLEGAL_INST;
+		if (w->tba && cp_trap_enter(w, 0))
+			return true;
+		pthread_mutex_lock(&q->lock);
+		cp_queue_fail(q, EC_WAVE_ILLEGAL, 0, "illegal instruction at %s", where);
+		break;
+	case STOP_UNSUPPORTED:
+	default:
+		describe(k, g, w, where, sizeof(where));
+		CP_COUNT(unsupported, 1);
+		pthread_mutex_lock(&q->lock);
+		cp_queue_fail(q, EC_WAVE_ILLEGAL, 0,
+			      "the virtual device does not implement the instruction at %s", where);
+		break;
+	}
+	/* Nothing new starts from this queue, and without a handler nothing of it goes on. */
+	if (!on)
+		__atomic_store_n(&q->preempt, true, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&q->lock);
+	pthread_mutex_lock(&S.lock);
+	for (unsigned i = 0; i < CP_WINDOW; i++)
+		list_remove(&q->dispatch[i]);
+	pthread_mutex_unlock(&S.lock);
+	return on;
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+static unsigned quantum(struct worker *k)
+{
+	if (!vgpu_config.deterministic)
+		return QUANTUM;
+	/* Seeded lengths: the same seed gives the same interleaving. */
+	k->rng = k->rng * 6364136223846793005u + 1442695040888963407u;
+	return 1 + (unsigned) (k->rng >> 33) % (2 * QUANTUM);
+}
+
+enum outcome { DONE, AGAIN, ASLEEP, STUCK, PREEMPTED };
+
+/* Runs g for one visit. ASLEEP: every wave that could run sleeps until *until at least. */
+static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until)
+{
+	struct cp_dispatch *d = g->d;
+	struct isa_exec *x = &k->x;
+	/* The first visit is longer: most workgroups end in it. */
+	uint64_t budget = g->visits++ ? VISIT : 4 * VISIT;
+
+	if (k->vmem.vm != d->vm) {
+		vm_port_init(&k->vmem, d->vm, VM_CLIENT_TCP);
+		vm_port_init(&k->smem, d->vm, VM_CLIENT_SQC_DATA);
+	}
+	x->lds = g->lds;
+	x->lds_size = d->lds_bytes;
+	x->shared_base = d->lds_aperture;
+	x->private_base = d->scratch_aperture;
+	x->group = g;
+	for (;;) {
+		unsigned ran = 0, barrier = 0, asleep = 0, halted = 0;
+		uint64_t now = 0;
+
+		for (unsigned i = 0; i < g->nwaves; i++) {
+			struct isa_wave *w = group_wave(g, i);
+			uint64_t n;
+
+			if (w->state == WAVE_SLEEP) {
+				if (!now)
+					now = vgpu_clock_ns();
+				if (w->sleep_until <= now || vgpu_config.clock_virtual)
+					w->state = WAVE_RUN;
+			}
+			if (w->state == WAVE_RUN) {
+				if (__atomic_load_n(&d->q->preempt, __ATOMIC_ACQUIRE))
+					return PREEMPTED;
+				x->w = w;
+				x->half = 0;
+				k->vmem.fault.lanes = k->smem.fault.lanes = 0;
+				n = isa_run(x, w, quantum(k));
+				g->insns += n;
+				budget = budget > n ? budget - n : 0;
+				ran++;
+				if (w->state == WAVE_HALTED && stopped(k, g, w))
+					continue;
+				if (w->state == WAVE_ENDED)
+					g->live--;
+			}
+			if (w->state == WAVE_BARRIER)
+				barrier++;
+			else if (w->state == WAVE_HALTED)
+				halted++;
+			else if (w->state == WAVE_SLEEP) {
+				asleep++;
+				if (w->sleep_until < *until)
+					*until = w->sleep_until;
+			}
+		}
+		if (!g->live)
+			return DONE;
+		if (barrier && barrier == g->live) {
+			for (unsigned i = 0; i < g->nwaves; i++)
+				if (group_wave(g, i)->state == WAVE_BARRIER)
+					group_wave(g, i)->state = WAVE_RUN;
+			if (budget)
+				continue;
+		}
+		if (!budget)
+			return AGAIN;
+		if (!ran)
+			return asleep ? ASLEEP : STUCK;
+		if (barrier + halted + asleep == g->live && asleep)
+			return ASLEEP;
+	}
+}
+
+/* Waits for work, at most until the clock shows `until`. */
+static void rest(struct worker *k, uint64_t seen, uint64_t until)
+{
+	uint64_t start = cp_now();
+
+	while (!k->n && cp_now() - start < SPIN_NS) {
+		for (unsigned i = 0; i < 32; i++)
+			__builtin_ia32_pause();
+		if (__atomic_load_n(&S.seq, __ATOMIC_ACQUIRE) != seen)
+			return;
+	}
+	pthread_mutex_lock(&S.lock);
+	if (__atomic_load_n(&S.seq, __ATOMIC_RELAXED) == seen &&
+	    !__atomic_load_n(&S.stop, __ATOMIC_RELAXED)) {
+		S.asleep++;
+		if (until == ~0ull) {
+			pthread_cond_wait(&S.work, &S.lock);
+		} else {
+			uint64_t now = vgpu_clock_ns(), wait = until > now ? until - now : 0;
+			struct timespec ts;
+
+			/* A sleeping wave of one workgroup must not miss another's message for
+			 * long: never rest longer than a millisecond at a time. */
+			if (wait > 1000000)
+				wait = 1000000;
+			wait += cp_now();
+			ts.tv_sec = (time_t) (wait / 1000000000u);
+			ts.tv_nsec = (long) (wait % 1000000000u);
+			pthread_cond_timedwait(&S.work, &S.lock, &ts);
+		}
+		S.asleep--;
+	}
+	pthread_mutex_unlock(&S.lock);
+}
+
+static void drop(struct worker *k, unsigned i)
+{
+	memmove(&k->resident[i], &k->resident[i + 1], (k->n - i - 1) * sizeof(*k->resident));
+	k->n--;
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *k = arg;
+
+	prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0); /* s_sleep is short */
+	k->x.vmem = &k->vmem;
+	k->x.smem = &k->smem;
+	k->x.sendmsg = on_sendmsg;
+	k->x.msg_rtn = on_msg_rtn;
+	k->x.realtime = on_realtime;
+	k->x.owner = k;
+	while (!__atomic_load_n(&S.stop, __ATOMIC_ACQUIRE)) {
+		uint64_t seen = __atomic_load_n(&S.seq, __ATOMIC_ACQUIRE), until = ~0ull;
+		bool idle = true, fresh;
+
+		if (!k->n || (k->grow && k->n < MAX_RESIDENT)) {
+			struct isa_group *g = take(&fresh);
+
+			k->grow = 0;
+			if (g && fresh && cp_group_init(g, g->d, g->index))
+				put_away(g, true); /* no memory: reported there */
+			else if (g)
+				k->resident[k->n++] = g;
+		}
+		for (unsigned i = 0; i < k->n;) {
+			struct isa_group *g = k->resident[i];
+			uint64_t approx = k->x.approximated;
+			enum outcome o = visit(k, g, &until);
+
+			if (k->x.approximated != approx)
+				CP_COUNT(approximated, k->x.approximated - approx);
+			switch (o) {
+			case DONE:
+				drop(k, i);
+				ended(g);
+				idle = false;
+				continue;
+			case PREEMPTED:
+			case STUCK:
+				drop(k, i);
+				put_away(g, o == STUCK);
+				idle = false;
+				continue;
+			case AGAIN:
+				idle = false;
+				k->grow |= g->visits > 1;
+				break;
+			case ASLEEP:
+				k->grow = 1;
+				break;
+			}
+			i++;
+		}
+		if (!idle)
+			continue;
+		/* Nothing but sleepers, or nothing at all. Another workgroup may be waiting. */
+		if (k->grow && k->n < MAX_RESIDENT) {
+			struct isa_group *g = take(&fresh);
+
+			k->grow = 0;
+			if (g && fresh && cp_group_init(g, g->d, g->index))
+				put_away(g, true);
+			else if (g) {
+				k->resident[k->n++] = g;
+				continue;
+			}
+		}
+		rest(k, seen, k->n ? until : ~0ull);
+	}
+	/* Kept as data, should the device start again. */
+	while (k->n)
+		put_away(k->resident[--k->n], false);
+	return NULL;
+}
+
+int cp_workers_start(unsigned n)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&S.work, &attr);
+	pthread_condattr_destroy(&attr);
+	S.stop = false;
+	workers = aligned_alloc(128, n * ((sizeof(*workers) + 127) & ~127ul));
+	if (!workers)
+		return -ENOMEM;
+	memset(workers, 0, n * sizeof(*workers));
+	for (nworkers = 0; nworkers < n; nworkers++) {
+		struct worker *k = &workers[nworkers];
+		char name[16];
+		int r;
+
+		k->id = nworkers;
+		k->rng = vgpu_config.seed ^ 0x9e3779b97f4a7c15u * (nworkers + 1);
+		r = pthread_create(&k->thread, NULL, worker_main, k);
+		if (r) {
+			cp_workers_stop();
+			return -r;
+		}
+		snprintf(name, sizeof(name), "vgpu-w%u", nworkers);
+		pthread_setname_np(k->thread, name);
+	}
+	return 0;
+}
+
+void cp_workers_stop(void)
+{
+	pthread_mutex_lock(&S.lock);
+	__atomic_store_n(&S.stop, true, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&S.seq, 1, __ATOMIC_RELEASE);
+	pthread_cond_broadcast(&S.work);
+	pthread_mutex_unlock(&S.lock);
+	for (unsigned i = 0; i < nworkers; i++)
+		pthread_join(workers[i].thread, NULL);
+	free(workers);
+	workers = NULL;
+	nworkers = 0;
+	while (S.spare) {
+		struct isa_group *g = S.spare;
+
+		S.spare = g->next;
+		free(g->lds);
+		free(g->waves);
+		free(g);
+	}
+}
+
+void cp_workers_reset(void)
+{
+	pthread_mutex_init(&S.lock, NULL);
+	pthread_cond_init(&S.settled, NULL);
+	S.list = NULL;
+	S.asleep = 0;
+	S.spare = NULL;
+	workers = NULL;
+	nworkers = 0;
+}
