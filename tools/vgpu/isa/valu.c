@@ -1,0 +1,327 @@
+/* The slow half of the vector ALU plumbing: modifiers, DPP, denormal and rounding modes. */
+#include "isa/valu.h"
+
+/* ---- rounding -------------------------------------------------------------- */
+
+void valu_set_round(struct valu *v, unsigned rnd)
+{
+	/* MODE: 0 nearest, 1 +inf, 2 -inf, 3 zero. MXCSR.RC: 0 nearest, 1 -inf, 2 +inf, 3 zero. */
+	static const unsigned char rc[4] = {0, 2, 1, 3};
+
+	_mm_setcsr((_mm_getcsr() & ~0x6000u) | (unsigned) rc[rnd & 3] << 13);
+	v->csr_set = true;
+}
+
+void valu_reset_round(struct valu *v)
+{
+	if (v->csr_set)
+		_mm_setcsr(_mm_getcsr() & ~0x6000u);
+	v->csr_set = false;
+}
+
+VALU_F32_TO_F16(f32_to_f16_up, _MM_FROUND_TO_POS_INF)
+VALU_F32_TO_F16(f32_to_f16_down, _MM_FROUND_TO_NEG_INF)
+
+v32u f32_to_f16_rnd(const v32f *a, unsigned rnd)
+{
+	switch (rnd & 3) {
+	case 0:
+		return f32_to_f16_rne(*a);
+	case 1:
+		return f32_to_f16_up(*a);
+	case 2:
+		return f32_to_f16_down(*a);
+	}
+	return f32_to_f16_rtz(*a);
+}
+
+/* ---- denormals ------------------------------------------------------------- */
+
+static v32u flush32(v32u r)
+{
+	return usel((r & 0x7f800000u) == 0u, r & 0x80000000u, r);
+}
+
+static v32u flush16(v32u r)
+{
+	return usel((r & 0x7c00u) == 0u, r & 0x8000u, r);
+}
+
+static v32q flush64(v32q r)
+{
+	return (r & 0x7ff0000000000000ull) == 0ull ? r & 0x8000000000000000ull : r;
+}
+
+/* ---- sources --------------------------------------------------------------- */
+
+uint32_t valu_scalar(const struct isa_exec *x, const struct isa_insn *in, unsigned code,
+		     enum valu_kind kind)
+{
+	/* The half a packed f16 inline constant leaves empty is zero; integer kinds see the f32
+	 * pattern (both checked on hardware by public suites: v_pk_mul_f16 v, v, 2.0 gives 0 in
+	 * the high half, v_pk_add_u16 v, v, 2.0 adds 0x4000 there). */
+	if (kind == K_F16 || kind == K_M16 || kind == K_PF16)
+		return isa_sread16(x, in, code);
+	return isa_sread(x, in, code);
+}
+
+void valu_src_slow(struct valu *v, unsigned i, enum valu_kind kind, unsigned half_bit)
+{
+	const struct isa_insn *in = v->in;
+	unsigned code = in->src[i];
+	v32u r;
+
+	if (code >= OPR_VGPR0)
+		r = *isa_vgpr(v->x, code);
+	else
+		r = splat(valu_scalar(v->x, in, code, kind));
+	if (kind == K_RAW) {
+		v->t[i] = r;
+		return;
+	}
+	if (i == 0 && in->dpp_kind != DPP_NONE) {
+		uint32_t enabled;
+
+		r = valu_dpp(in, r, v->x->half, isa_exec_mask(v->x), &enabled);
+		v->exec &= enabled;
+	}
+	if (kind == K_B16 || kind == K_M16 || kind == K_F16) {
+		if (in->op_sel >> half_bit & 1)
+			r >>= 16;
+		r &= 0xffffu;
+	}
+	if (kind == K_F32 || kind == K_M32) {
+		if (in->abs >> i & 1)
+			r &= 0x7fffffffu;
+		if (in->neg >> i & 1)
+			r ^= 0x80000000u;
+		if (kind == K_F32 && !(valu_denorm32(v->x) & 1))
+			r = flush32(r);
+	} else if (kind == K_F16 || kind == K_M16) {
+		if (in->abs >> i & 1)
+			r &= 0x7fffu;
+		if (in->neg >> i & 1)
+			r ^= 0x8000u;
+		if (kind == K_F16 && !(valu_denorm64(v->x) & 1))
+			r = flush16(r);
+	}
+	v->t[i] = r;
+}
+
+v32q valu_src64_bits(struct valu *v, unsigned i)
+{
+	const struct isa_insn *in = v->in;
+	unsigned code = in->src[i];
+	v32q r;
+
+	if (code >= OPR_VGPR0)
+		r = q_join(*isa_vgpr(v->x, code), *isa_vgpr(v->x, code + 1));
+	else
+		r = (v32q) isa_sread_f64(v->x, in, code);
+	if (in->abs >> i & 1)
+		r &= 0x7fffffffffffffffull;
+	if (in->neg >> i & 1)
+		r ^= 0x8000000000000000ull;
+	return r;
+}
+
+void valu_src64_slow(struct valu *v, unsigned i, bool is_float, v32q *out)
+{
+	unsigned code = v->in->src[i];
+
+	if (is_float) {
+		v32q r = valu_src64_bits(v, i);
+
+		*out = valu_denorm64(v->x) & 1 ? r : flush64(r);
+	} else if (code >= OPR_VGPR0) {
+		*out = q_join(*isa_vgpr(v->x, code), *isa_vgpr(v->x, code + 1));
+	} else {
+		*out = (v32q) isa_sread64(v->x, v->in, code);
+	}
+}
+
+/* ---- results --------------------------------------------------------------- */
+
+/* omod has no effect where denormal results are kept or MODE.ieee is set (RDNA3.5 ISA, output
+ * modifiers; a public suite found it ignored on hardware in the assembler's default mode). */
+static float omod_factor(const struct valu *v, unsigned denorm)
+{
+	static const float f[4] = {1.0f, 2.0f, 4.0f, 0.5f};
+
+	if ((denorm & 2) || valu_ieee(v->x))
+		return 1.0f;
+	return f[v->in->omod & 3];
+}
+
+static v32f clamp32(const struct valu *v, v32f r)
+{
+	v32f nan = v->x->w->mode & MODE_DX10 ? splatf(0.0f) : r;
+
+	return fsel(r != r, nan, fsel(r > 0.0f, fsel(r < 1.0f, r, splatf(1.0f)), splatf(0.0f)));
+}
+
+static void write_half(struct valu *v, v32u r)
+{
+	v32u *d = valu_dst(v);
+
+	if (v->in->op_sel & 8)
+		r = (*d & 0xffffu) | r << 16;
+	else
+		r = (*d & 0xffff0000u) | (r & 0xffffu);
+	valu_write(d, v->exec, r);
+}
+
+void valu_out_slow(struct valu *v, enum valu_kind kind, const v32u *rp)
+{
+	v32u r = *rp;
+
+	valu_reset_round(v);
+	if (kind == K_F32) {
+		unsigned dn = valu_denorm32(v->x);
+		float k = omod_factor(v, dn);
+
+		if (k != 1.0f)
+			r = U(F(r) * k + 0.0f);
+		if (v->in->clamp)
+			r = U(clamp32(v, F(r)));
+		if (!(dn & 2))
+			r = flush32(r);
+	}
+	if (kind == K_B16 || kind == K_F16 || kind == K_M16)
+		write_half(v, r);
+	else
+		valu_write(valu_dst(v), v->exec, r);
+}
+
+static void out_f16(struct valu *v, const v32f *rp, unsigned rnd)
+{
+	unsigned dn = valu_denorm64(v->x);
+	float k = omod_factor(v, dn);
+	v32f r = *rp;
+	v32u h;
+
+	valu_reset_round(v);
+	if (k != 1.0f)
+		r = r * k + 0.0f;
+	if (v->in->clamp)
+		r = clamp32(v, r);
+	h = f32_to_f16_rnd(&r, rnd);
+	if (!(dn & 2))
+		h = flush16(h);
+	write_half(v, h);
+}
+
+void valu_out_f16_slow(struct valu *v, const v32f *r)
+{
+	out_f16(v, r, valu_round64(v->x));
+}
+
+void valu_out_rtz16_at(struct valu *v, const v32f *r)
+{
+	out_f16(v, r, 3);
+}
+
+void valu_out64_slow(struct valu *v, bool is_float, const v32q *rp)
+{
+	v32q r = *rp;
+
+	valu_reset_round(v);
+	if (is_float) {
+		unsigned dn = valu_denorm64(v->x);
+		float k = omod_factor(v, dn);
+
+		if (k != 1.0f)
+			r = (v32q) ((v32d) r * (double) k + 0.0);
+		if (v->in->clamp) {
+			v32d d = (v32d) r;
+			v32l isnan = d != d;
+			v32d c = d > 0.0 ? d : (v32d) 0.0;
+
+			c = c < 1.0 ? c : (v32d) 1.0;
+			r = isnan ? (v->x->w->mode & MODE_DX10 ? (v32q) 0ull : r) : (v32q) c;
+		}
+		if (!(dn & 2))
+			r = flush64(r);
+	}
+	valu_write(isa_vgpr(v->x, v->in->dst), v->exec, q_lo(r));
+	valu_write(isa_vgpr(v->x, v->in->dst + 1u), v->exec, q_hi(r));
+}
+
+/* ---- DPP ------------------------------------------------------------------- */
+
+/* Source lane of lane l (0..31) under a DPP16 control, or -1 past the row's end. */
+static int dpp16_lane(unsigned ctrl, unsigned l)
+{
+	unsigned row = l & ~15u, i = l & 15, n = ctrl & 15;
+
+	if (ctrl < 0x100)
+		return (int) ((l & ~3u) | (ctrl >> 2 * (l & 3) & 3));
+	switch (ctrl & 0x1f0) {
+	case 0x100: /* row_shl */
+		return i + n < 16 ? (int) (row + i + n) : -1;
+	case 0x110: /* row_shr */
+		return i >= n ? (int) (row + i - n) : -1;
+	case 0x120: /* row_ror */
+		return (int) (row + ((i - n) & 15));
+	case 0x140:
+		return (int) (n ? (l & ~7u) | (7 - (l & 7)) : row + 15 - i);
+	case 0x150: /* row_share */
+		return (int) (row + n);
+	case 0x160: /* row_xmask */
+		return (int) (row + (i ^ n));
+	}
+	return (int) l;
+}
+
+v32u valu_dpp(const struct isa_insn *in, v32u s, unsigned half, uint32_t exec, uint32_t *enabled)
+{
+	bool zero = in->dpp_bound_ctrl || in->dpp_kind == DPP_DPP8;
+	uint32_t from[32], to[32], en = 0;
+
+	memcpy(from, &s, sizeof(from));
+	for (unsigned l = 0; l < 32; l++) {
+		int k = in->dpp_kind == DPP_DPP8
+				? (int) ((l & ~7u) | (in->dpp8_sel >> 3 * (l & 7) & 7))
+				: dpp16_lane(in->dpp_ctrl, l);
+		bool valid = k >= 0 && (in->dpp_fi || (exec >> k & 1));
+
+		to[l] = valid ? from[k] : 0;
+		if (in->dpp_kind == DPP_DPP16) {
+			/* Rows 2 and 3 are the upper half of a wave64. */
+			if (!(in->dpp_row_mask >> (2 * half + l / 16) & 1) ||
+			    !(in->dpp_bank_mask >> (l / 4 & 3) & 1))
+				continue;
+		}
+		if (valid || zero)
+			en |= 1u << l;
+	}
+	*enabled = en;
+	memcpy(&s, to, sizeof(to));
+	return s;
+}
+
+/* ---- NaN corners ----------------------------------------------------------- */
+
+static v32i is_snan(v32f a)
+{
+	return (a != a) & ((U(a) & 0x400000u) == 0u);
+}
+
+v32f valu_minmax_nan(v32f a, v32f b, v32f r, bool ieee)
+{
+	r = fsel(a != a, b, r);
+	r = fsel(b != b, a, r);
+	if (ieee) {
+		r = fsel(is_snan(b), F(U(b) | 0x400000u), r);
+		r = fsel(is_snan(a), F(U(a) | 0x400000u), r);
+	}
+	return r;
+}
+
+/* With a NaN among the three, v_med3 is v_min3. */
+v32f valu_med3_nan(v32f a, v32f b, v32f c, v32f r, bool ieee)
+{
+	v32i nan = (a != a) | (b != b) | (c != c);
+
+	return fsel(nan, f32_min(f32_min(a, b, ieee), c, ieee), r);
+}
