@@ -33,6 +33,7 @@ static const char help[] =
 	"  --ignore-eos         go on after an end token\n"
 	"  --cpu                evaluate with the CPU reference; no device is opened\n"
 	"  --kernels DIR        code objects NAME.co from DIR instead of the built-in ones\n"
+	"  --disable NAME       leave a kernel (matmul_q8_0) or operation (matmul) to the CPU\n"
 	"  --logits FILE        raw little-endian f32 logits of every evaluated "
 	"position\n" TOOL_DEVICE_HELP "  --json               the result as JSON\n"
 	"  --help               this text\n";
@@ -52,7 +53,6 @@ struct run {
 	struct run_engine engine;
 	int32_t *ids; /* prompt, then what was written */
 	uint32_t n_ids;
-	float *logits; /* of one batch */
 	FILE *logits_file;
 	/* text */
 	struct tokenizer_stream stream;
@@ -99,7 +99,7 @@ static int emit_token(struct run *r, int32_t id, bool written)
 
 /* ---- evaluation ---- */
 
-/* Ids [from, to) through the engine; the last position's logits end up in *last. */
+/* Ids [from, to) through the engine; *last is the last position's row. */
 static int evaluate(struct run *r, uint32_t from, uint32_t to, const float **last)
 {
 	const uint32_t vocab = r->model->hp.n_vocab;
@@ -107,17 +107,20 @@ static int evaluate(struct run *r, uint32_t from, uint32_t to, const float **las
 
 	while (from < to) {
 		uint32_t n = to - from < r->engine.batch ? to - from : r->engine.batch;
+		uint32_t rows = r->o.all_logits ? n : 1;
+		const float *logits = NULL;
+		int rc;
 
 		err[0] = '\0';
-		int rc = r->engine.step(r->engine.self, r->ids + from, n, from, r->logits, err,
-					sizeof(err));
+		rc = r->engine.step(r->engine.self, r->ids + from, n, from, &logits, err,
+				    sizeof(err));
 		if (rc)
 			return tool_fail("%s: position %u: %s", r->o.model_path, from,
 					 err[0] ? err : strerror(-rc));
-		if (r->logits_file && fwrite(r->logits, sizeof(float), (size_t)n * vocab,
-					     r->logits_file) != (size_t)n * vocab)
+		if (r->logits_file &&
+		    fwrite(logits, sizeof(float) * vocab, rows, r->logits_file) != rows)
 			return tool_fail("%s: %s", r->logits_path, strerror(errno));
-		*last = r->logits + (size_t)(n - 1) * vocab;
+		*last = logits + (size_t)(rows - 1) * vocab;
 		from += n;
 	}
 	return TOOL_OK;
@@ -211,12 +214,18 @@ static void report_footprint(const struct run *r)
 
 static int report_text(const struct run *r)
 {
-	uint32_t on_device, on_cpu;
+	struct run_census c;
+	const char *node, *reason;
 
 	report_footprint(r);
-	r->engine.census(r->engine.self, &on_device, &on_cpu);
-	printf("\n%u of %u nodes of a step ran in waves, %u on the CPU (%s)\n", on_device,
-	       on_device + on_cpu, on_cpu, r->engine.where);
+	r->engine.census(r->engine.self, &c);
+	printf("\nnodes of a step: %u in waves, %u on the CPU (%s)", c.on_device, c.on_cpu,
+	       r->engine.where);
+	if (c.packets_known)
+		printf("; %u packets, %u of them wait for earlier ones", c.packets, c.barriers);
+	putchar('\n');
+	for (unsigned i = 0; r->engine.declined(r->engine.self, i, &node, &reason); i++)
+		printf("  on the CPU: %s: %s\n", node, reason);
 	printf("load %.2f s; prompt %u tokens in %.2f s, %.1f tokens/s; text %u tokens in %.2f s",
 	       (double)r->load_ns / 1e9, r->o.n_prompt, (double)r->prompt_ns / 1e9,
 	       rate(r->o.n_prompt, r->prompt_ns), r->n_written, (double)r->write_ns / 1e9);
@@ -246,11 +255,12 @@ static int report_json(const struct run *r)
 {
 	struct run_footprint rows[MAX_FOOTPRINT];
 	unsigned n = r->engine.footprint(r->engine.self, rows, MAX_FOOTPRINT);
-	json_t *o = json_object(), *owners = json_array(), *text;
+	json_t *o = json_object(), *owners = json_array(), *declined = json_array(), *text;
 	uint64_t planned = 0, measured = 0;
 	bool p = r->engine.planned_bytes(r->engine.self, &planned);
 	bool m = r->engine.measured_peak(r->engine.self, &measured);
-	uint32_t on_device, on_cpu;
+	struct run_census c;
+	const char *node, *reason;
 
 	for (unsigned i = 0; i < n && i < MAX_FOOTPRINT; i++) {
 		json_t *row = json_object();
@@ -262,7 +272,10 @@ static int report_json(const struct run *r)
 				    json_known(rows[i].measured_known, rows[i].measured));
 		json_array_append_new(owners, row);
 	}
-	r->engine.census(r->engine.self, &on_device, &on_cpu);
+	r->engine.census(r->engine.self, &c);
+	for (unsigned i = 0; r->engine.declined(r->engine.self, i, &node, &reason); i++)
+		json_array_append_new(declined,
+				      json_pack("{s:s s:s}", "node", node, "reason", reason));
 	text = json_stringn(r->text ? r->text : "", r->text_len);
 	json_object_set_new(o, "model", json_string(r->o.model_path));
 	json_object_set_new(o, "arch", json_string(r->model->arch_name));
@@ -275,9 +288,12 @@ static int report_json(const struct run *r)
 	json_object_set_new(o, "planned_bytes", json_known(p, planned));
 	json_object_set_new(o, "measured_peak_bytes", json_known(m, measured));
 	json_object_set_new(o, "footprint", owners);
-	json_object_set_new(
-		o, "nodes",
-		json_pack("{s:I s:I}", "device", (json_int_t)on_device, "cpu", (json_int_t)on_cpu));
+	json_object_set_new(o, "nodes",
+			    json_pack("{s:I s:I}", "device", (json_int_t)c.on_device, "cpu",
+				      (json_int_t)c.on_cpu));
+	json_object_set_new(o, "declined", declined);
+	json_object_set_new(o, "packets_per_step", json_known(c.packets_known, c.packets));
+	json_object_set_new(o, "barriers_per_step", json_known(c.packets_known, c.barriers));
 	json_object_set_new(o, "load_seconds", json_real((double)r->load_ns / 1e9));
 	json_object_set_new(o, "prompt_seconds", json_real((double)r->prompt_ns / 1e9));
 	json_object_set_new(o, "text_seconds", json_real((double)r->write_ns / 1e9));
@@ -371,7 +387,6 @@ static int prepare(struct run *r)
 	const uint32_t vocab = r->model->hp.n_vocab;
 	char err[512];
 	int32_t *grown;
-	int rc;
 
 	if (sampler_create(&r->sampling, vocab, &r->sampler, err, sizeof(err)))
 		return tool_fail("%s", err);
@@ -388,12 +403,9 @@ static int prepare(struct run *r)
 		if (!r->logits_file)
 			return tool_fail("%s: %s", r->logits_path, strerror(errno));
 	}
-	rc = r->o.cpu ? run_engine_cpu(&r->o, r->model, &r->engine)
-		      : run_engine_device(&r->o, r->model, &r->engine);
-	if (rc)
-		return rc;
-	r->logits = malloc((size_t)r->engine.batch * vocab * sizeof(*r->logits));
-	return r->logits ? TOOL_OK : tool_fail("out of memory");
+	r->o.all_logits = r->logits_path != NULL;
+	return r->o.cpu ? run_engine_cpu(&r->o, r->model, &r->engine)
+			: run_engine_device(&r->o, r->model, &r->engine);
 }
 
 static void run_free(struct run *r)
@@ -403,7 +415,6 @@ static void run_free(struct run *r)
 	model_free(r->model);
 	gguf_close(r->gguf);
 	free(r->ids);
-	free(r->logits);
 	free(r->piece);
 	free(r->text);
 }
@@ -472,6 +483,7 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 		{"kernels", required_argument, NULL, 'K'},
 		{"logits", required_argument, NULL, 'l'},
 		{"device", required_argument, NULL, 'd'},
+		{"disable", required_argument, NULL, 'D'},
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
@@ -518,6 +530,11 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 		case 'K':
 			r->o.kernels_dir = optarg;
 			break;
+		case 'D':
+			if (r->o.n_disabled == sizeof(r->o.disabled) / sizeof(r->o.disabled[0]))
+				return tool_usage(self, "more than %u --disable", r->o.n_disabled);
+			r->o.disabled[r->o.n_disabled++] = optarg;
+			break;
 		case 'l':
 			r->logits_path = optarg;
 			break;
@@ -541,8 +558,8 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 		return tool_usage(self, "no model given (-m)");
 	if (!r->prompt == !r->ids_text)
 		return tool_usage(self, "wanted one of -p and --ids");
-	if (r->o.cpu && (r->o.device || r->o.kernels_dir))
-		return tool_usage(self, "--cpu takes neither --device nor --kernels");
+	if (r->o.cpu && (r->o.device || r->o.kernels_dir || r->o.n_disabled))
+		return tool_usage(self, "--cpu excludes --device, --kernels and --disable");
 	return device_select(r->o.device);
 }
 

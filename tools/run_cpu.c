@@ -10,22 +10,37 @@
 struct cpu_engine {
 	struct graph *graph;
 	struct ref *ref;
+	uint32_t n_vocab;
+	bool all_logits;
+	float *logits; /* of one batch */
 };
 
-static int step(void *self, const int32_t *ids, uint32_t n, uint32_t pos0, float *logits, char *err,
-		size_t errlen)
+static int step(void *self, const int32_t *ids, uint32_t n, uint32_t pos0, const float **logits,
+		char *err, size_t errlen)
 {
 	struct cpu_engine *e = self;
+	int rc = ref_step(e->ref, ids, n, pos0, e->logits, err, errlen);
 
-	return ref_step(e->ref, ids, n, pos0, logits, err, errlen);
+	if (rc)
+		return rc;
+	*logits = e->logits + (e->all_logits ? 0 : (size_t)(n - 1) * e->n_vocab);
+	return 0;
 }
 
-static void census(void *self, uint32_t *on_device, uint32_t *on_cpu)
+static void census(void *self, struct run_census *out)
 {
 	struct cpu_engine *e = self;
 
-	*on_device = 0;
-	*on_cpu = e->graph->n_nodes;
+	*out = (struct run_census){.on_cpu = e->graph->n_nodes};
+}
+
+static bool declined(void *self, unsigned i, const char **node, const char **reason)
+{
+	(void)self;
+	(void)i;
+	(void)node;
+	(void)reason;
+	return false; /* no device was asked */
 }
 
 static unsigned footprint(void *self, struct run_footprint *rows, unsigned n)
@@ -49,6 +64,7 @@ static int engine_close(void *self)
 
 	ref_free(e->ref);
 	graph_free(e->graph);
+	free(e->logits);
 	free(e);
 	return TOOL_OK;
 }
@@ -61,6 +77,13 @@ int run_engine_cpu(const struct run_options *o, const struct model *m, struct ru
 
 	if (!e)
 		return tool_fail("out of memory");
+	e->n_vocab = m->hp.n_vocab;
+	e->all_logits = o->all_logits;
+	e->logits = malloc((size_t)batch * e->n_vocab * sizeof(*e->logits));
+	if (!e->logits) {
+		engine_close(e);
+		return tool_fail("out of memory");
+	}
 	if (graph_build(m, batch, o->n_ctx, &e->graph, err, sizeof(err)) ||
 	    ref_create(e->graph, &e->ref, err, sizeof(err))) {
 		engine_close(e);
@@ -72,6 +95,7 @@ int run_engine_cpu(const struct run_options *o, const struct model *m, struct ru
 		.batch = batch,
 		.step = step,
 		.census = census,
+		.declined = declined,
 		.footprint = footprint,
 		.planned_bytes = unknown_bytes,
 		.measured_peak = unknown_bytes,

@@ -9,25 +9,37 @@ struct run_options {
 	const char *model_path, *device, *kernels_dir;
 	uint32_t n_ctx; /* slots, prompt and generation together */
 	uint32_t n_prompt;
+	bool all_logits; /* of every position, not only the last of a step */
 	bool cpu;
+	const char *disabled[16]; /* kernels or operations left to the CPU */
+	unsigned n_disabled;
 };
 
 /* Bytes of one owner; planned or measured may be unknown. */
 struct run_footprint {
-	char owner[64];
+	const char *owner;
 	bool planned_known, measured_known;
-	uint64_t planned, measured; /* measured: peak */
+	uint64_t planned, measured; /* granted bytes; measured: peak */
+};
+
+struct run_census {
+	uint32_t on_device, on_cpu; /* nodes of a one-token step */
+	bool packets_known;
+	uint32_t packets, barriers; /* of that step */
 };
 
 struct run_engine {
 	void *self;
 	const char *where; /* "gfx1151 waves", "CPU reference" */
 	uint32_t batch;    /* most tokens one step takes */
-	/* n <= batch tokens at pos0 .. pos0+n-1 -> logits [n][n_vocab]. -errno, one line in err. */
-	int (*step)(void *self, const int32_t *ids, uint32_t n, uint32_t pos0, float *logits,
+	/* n <= batch tokens at pos0 .. pos0+n-1. *logits, valid until the next step, has n rows
+	 * with all_logits, else the last token's row. -errno, one line in err. */
+	int (*step)(void *self, const int32_t *ids, uint32_t n, uint32_t pos0, const float **logits,
 		    char *err, size_t errlen);
-	/* Nodes of one decode step by where they run. */
-	void (*census)(void *self, uint32_t *on_device, uint32_t *on_cpu);
+	void (*census)(void *self, struct run_census *out);
+	/* Node i of those on the CPU though there is a device, and why; false when i is past them.
+	 */
+	bool (*declined)(void *self, unsigned i, const char **node, const char **reason);
 	/* Fills up to n rows, returns how many there are. */
 	unsigned (*footprint)(void *self, struct run_footprint *rows, unsigned n);
 	/* Totals; false when unknown. */
