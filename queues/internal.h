@@ -49,6 +49,11 @@ struct queue {
 	struct kfd_event inactive_event; /* the command processor sets it with the inactive signal */
 	bool have_error_event, have_inactive_event, live;
 	pthread_mutex_t scratch_lock;
+	/* Scratch that was replaced while packets up to `until` may still use it. */
+	struct {
+		struct bo *bo;
+		uint64_t until;
+	} old_scratch[16];
 };
 
 /* Answers what the command processor asked through the inactive signal. 0: nothing asked, or scratch

@@ -74,6 +74,8 @@ static void fill_area(struct queue *q)
 
 static void queue_free(struct queue *q)
 {
+	for (size_t i = 0; i < sizeof(q->old_scratch) / sizeof(q->old_scratch[0]); i++)
+		bo_destroy(q->old_scratch[i].bo);
 	bo_destroy(q->scratch_bo);
 	bo_destroy(q->page_bo);
 	bo_destroy(q->area_bo);

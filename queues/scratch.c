@@ -32,13 +32,51 @@ static const struct {
 	{ 0x80000000, EC_QUEUE_WAVE_TRAP },
 };
 
+/* Frees what no packet can use any more; a free slot, or -1. */
+static int retire_slot(struct queue *q)
+{
+	uint64_t read = queue_read_index(q);
+	int slot = -1;
+
+	for (int i = (int)(sizeof(q->old_scratch) / sizeof(q->old_scratch[0])) - 1; i >= 0; i--) {
+		if (q->old_scratch[i].bo && read >= q->old_scratch[i].until) {
+			bo_destroy(q->old_scratch[i].bo);
+			q->old_scratch[i].bo = NULL;
+		}
+		if (!q->old_scratch[i].bo)
+			slot = i;
+	}
+	return slot;
+}
+
+/* The packet that asked is at or behind the read index: earlier ones may still be running. What the
+ * neediest of those waiting asks for serves them all. */
+static uint32_t wanted_bytes(const struct queue *q)
+{
+	uint32_t max = 0;
+
+	for (uint64_t i = queue_read_index(q), end = queue_write_index(q); i < end; i++) {
+		const struct aql_packet *p = &q->ring[i & q->mask];
+
+		if (aql_header_type(p->dispatch.header) == AQL_DISPATCH && p->dispatch.private_bytes > max)
+			max = p->dispatch.private_bytes;
+	}
+	return max;
+}
+
 int queue_scratch_give(struct queue *q, uint32_t lane_bytes, uint32_t lanes)
 {
 	const struct topology_node *n = kfd_node(q->ctx->kfd);
-	struct bo *old = q->scratch_bo, *bo = NULL;
 	struct scratch_plan p;
-	int rc = -ENOMEM;
+	struct bo *bo = NULL;
+	int rc = -ENOMEM, old;
 
+	old = retire_slot(q);
+	if (q->scratch_bo && old < 0) {
+		kfd_reason_set("scratch refused: %zu smaller ones are still in use by packets in flight",
+			       sizeof(q->old_scratch) / sizeof(q->old_scratch[0]));
+		return -EBUSY;
+	}
 	/* All wave slots if there is memory for it, fewer otherwise: slower, but it runs. */
 	for (uint32_t divide = 1; divide <= 32; divide *= 2) {
 		rc = scratch_plan_compute(lane_bytes, lanes, q->plan.cus, topology_shader_engines(n),
@@ -65,9 +103,11 @@ int queue_scratch_give(struct queue *q, uint32_t lane_bytes, uint32_t lanes)
 		return rc;
 	}
 	queue_layout_scratch(&q->page->queue, &p, bo_va(bo));
+	if (q->scratch_bo) {
+		q->old_scratch[old].bo = q->scratch_bo;
+		q->old_scratch[old].until = queue_write_index(q);
+	}
 	q->scratch_bo = bo;
-	/* The queue is stopped and drained before it asks, so nobody uses the old memory. */
-	bo_destroy(old);
 	return 0;
 }
 
@@ -94,18 +134,17 @@ int queue_inactive_service(struct queue *q, struct queue_fault *fault)
 		kfd_exception_names(reason, fault->text + n, sizeof(fault->text) - (size_t)n);
 		rc = -EFAULT;
 	} else if (value & (INACTIVE_SCRATCH_WAVE64 | INACTIVE_SCRATCH_WAVE32)) {
-		uint64_t at = queue_read_index(q);
-		const struct aql_packet *p = &q->ring[at & q->mask];
+		uint32_t bytes = wanted_bytes(q);
 		uint32_t lanes = value & INACTIVE_SCRATCH_WAVE32 ? 32 : 64;
 
-		rc = queue_scratch_give(q, p->dispatch.private_bytes, lanes);
+		rc = queue_scratch_give(q, bytes, lanes);
 		if (rc < 0) {
 			memset(fault, 0, sizeof(*fault));
 			fault->kind = QUEUE_FAULT_PACKET;
 			snprintf(fault->text, sizeof(fault->text),
-				 "queue %u: packet %" PRIu64 " needs %u bytes of scratch per work-item, which "
-				 "cannot be had: %.120s",
-				 q->id, at, p->dispatch.private_bytes, kfd_reason());
+				 "queue %u: a packet needs %u bytes of scratch per work-item, which cannot be "
+				 "had: %.140s",
+				 q->id, bytes, kfd_reason());
 		}
 	}
 	if (rc == 0)

@@ -1,0 +1,593 @@
+/* The driver on the (virtual) device: bring-up, buffers, queue, signals, packets, waves, faults, and
+ * nothing left behind. Each test is a process of its own. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "queues/device.h"
+#include "queues/internal.h"
+
+static struct bw_device dev;
+static struct queue_fault fault;
+
+static void open_device(void)
+{
+	char why[512] = "";
+
+	cr_assert_eq(bw_device_open(NULL, &dev, why, sizeof(why)), 0, "%s", why);
+}
+
+static void close_device(void)
+{
+	struct bw_teardown left;
+
+	cr_assert_eq(bw_device_close(&dev, &left), 0, "%s", kfd_reason());
+	cr_expect_eq(left.bos, 0);
+	cr_expect_eq(left.bytes, 0);
+	cr_expect_eq(left.queues, 0);
+}
+
+/* ---- bring-up ------------------------------------------------------------------------ */
+
+Test(driver, bring_up)
+{
+	const struct topology_node *n;
+	struct kfd_clocks a, b;
+
+	open_device();
+	n = kfd_node(dev.kfd);
+	cr_expect_eq(n->gfx_target_version, 110501);
+	cr_expect(kfd_minor(dev.kfd) >= 17);
+	cr_expect_eq(kfd_apertures(dev.kfd)->lds_base, 0x1000000000000);
+	cr_expect_eq(kfd_apertures(dev.kfd)->scratch_base, 0x2000000000000);
+	cr_expect(queue_plan_of(dev.queue)->from_topology);
+	cr_expect_not(queue_plan_of(dev.queue)->formula_disagrees);
+	cr_assert_eq(kfd_clocks_get(dev.kfd, &a), 0);
+	cr_assert_eq(kfd_clocks_get(dev.kfd, &b), 0);
+	cr_expect(b.gpu >= a.gpu && b.cpu_ns >= a.cpu_ns && a.system_hz == 1000000000);
+	close_device();
+	cr_expect_null(dev.kfd);
+}
+
+Test(driver, no_device)
+{
+	struct bw_device_opts o = { .kfd = { .device = "/dev/no-such-kfd" } };
+	char why[512] = "";
+
+	cr_expect_eq(bw_device_open(&o, &dev, why, sizeof(why)), -ENOENT);
+	cr_expect(strstr(why, "/dev/no-such-kfd"), "%s", why);
+	o.kfd.device = "/dev/null";
+	cr_expect_eq(bw_device_open(&o, &dev, why, sizeof(why)), -ENOTTY);
+	cr_expect(strstr(why, "/dev/null is not a KFD device"), "%s", why);
+	o.kfd.device = NULL;
+	o.kfd.gpu_id = 1;
+	cr_expect_eq(bw_device_open(&o, &dev, why, sizeof(why)), -ENODEV);
+	cr_expect_null(dev.kfd);
+}
+
+/* Everything but the event page, which the kernel keeps, is given back; and the kernel says so. */
+Test(driver, reopen_and_memory_returned)
+{
+	struct bw_device_opts o = { .no_queue = true };
+	uint64_t before, after;
+	char why[512] = "";
+
+	cr_assert_eq(bw_device_open(&o, &dev, why, sizeof(why)), 0, "%s", why);
+	before = dev.available_at_open;
+	cr_assert(before > 0);
+	close_device();
+	for (int i = 0; i < 3; i++) {
+		open_device();
+		close_device();
+	}
+	cr_assert_eq(bw_device_open(&o, &dev, why, sizeof(why)), 0, "%s", why);
+	after = dev.available_at_open;
+	cr_expect_eq(before - after, KFD_EVENT_PAGE_BYTES, "%llu bytes lost",
+		     (unsigned long long)(before - after));
+	close_device();
+}
+
+Test(driver, fork_starts_anew)
+{
+	int status;
+	pid_t pid;
+
+	open_device();
+	pid = fork();
+	cr_assert(pid >= 0);
+	if (pid == 0) {
+		struct bw_device child;
+		uint64_t bytes;
+		char why[512] = "";
+
+		if (kfd_memory_available(dev.kfd, &bytes) != -EBADF)
+			_exit(1);
+		if (bw_device_open(NULL, &child, why, sizeof(why)) < 0) {
+			dprintf(2, "child: %s\n", why);
+			_exit(2);
+		}
+		_exit(bw_device_close(&child, NULL) == 0 ? 0 : 3);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child gave %d", WEXITSTATUS(status));
+	close_device();
+}
+
+/* ---- buffers ---------------------------------------------------------------------------- */
+
+Test(bo, kinds_and_accounts)
+{
+	struct bo_desc d[] = {
+		{ .owner = "weights", .size = 5000, .placement = BO_VRAM, .host = true },
+		{ .owner = "kv", .size = 1 << 20, .align = 2 << 20, .coherence = BO_FINE, .host = true },
+		{ .owner = "code", .size = 4096, .executable = true, .coherence = BO_UNCACHED,
+		  .host = true },
+		{ .owner = "kv", .size = 3 << 20, .readonly = true },
+	};
+	struct bo *bo[4];
+	struct memory_usage u[8];
+	struct ledger_record r[64];
+	uint64_t base, n, live;
+
+	open_device();
+	live = memory_live(dev.memory);
+	base = memory_ledger(dev.memory, 0, NULL, 0);
+	for (int i = 0; i < 4; i++)
+		cr_assert_eq(bo_create(dev.memory, &d[i], &bo[i]), 0, "%s", kfd_reason());
+	cr_expect_eq(bo_size(bo[0]), 8192);
+	cr_expect_eq(bo_va(bo[1]) & ((2 << 20) - 1), 0);
+	cr_expect_null(bo_host(bo[3]));
+	for (int i = 0; i < 3; i++) {
+		unsigned char *p = bo_host(bo[i]);
+
+		cr_assert_eq((uintptr_t)p, bo_va(bo[i]));
+		cr_expect_eq(p[0] | p[bo_size(bo[i]) - 1], 0, "fresh memory is not zero");
+		memset(p, 0x11 * (i + 1), bo_size(bo[i]));
+	}
+	cr_expect_eq(((unsigned char *)bo_host(bo[0]))[8191], 0x11);
+	cr_expect_eq(memory_live(dev.memory) - live, 8192 + (1 << 20) + 4096 + (3 << 20));
+	n = memory_usage(dev.memory, u, 8);
+	for (uint64_t i = 0; i < n && i < 8; i++)
+		if (!strcmp(u[i].owner, "kv"))
+			cr_expect(u[i].live == 4 << 20 && u[i].count == 2);
+	for (int i = 0; i < 4; i++)
+		cr_assert_eq(bo_destroy(bo[i]), 0, "%s", kfd_reason());
+	cr_expect_eq(memory_live(dev.memory), live);
+	n = memory_ledger(dev.memory, base, r, 64);
+	cr_assert_eq(n - base, 16, "alloc, map, unmap, free of four");
+	cr_expect_eq(r[0].kind, LEDGER_ALLOC);
+	cr_expect_eq(r[1].kind, LEDGER_MAP);
+	cr_expect_eq(r[15].kind, LEDGER_FREE);
+	cr_expect_str_eq(r[15].owner, "kv");
+	close_device();
+}
+
+Test(bo, who_lived_there)
+{
+	struct bo_desc d = { .owner = "first", .size = 65536 };
+	struct ledger_hit h;
+	struct bo *a, *b;
+	uint64_t va;
+
+	open_device();
+	cr_assert_eq(bo_create(dev.memory, &d, &a), 0);
+	va = bo_va(a);
+	cr_assert(memory_who(dev.memory, va + 0x1234, &h));
+	cr_expect(h.alive && h.offset == 0x1234 && !strcmp(h.owner, "first"));
+	bo_destroy(a);
+	cr_assert(memory_who(dev.memory, va + 0x1234, &h));
+	cr_expect(!h.alive && !strcmp(h.owner, "first"), "forgot the dead buffer");
+	d.owner = "second", d.va = va, d.size = 4096;
+	cr_assert_eq(bo_create(dev.memory, &d, &b), 0, "%s", kfd_reason());
+	cr_expect_eq(bo_va(b), va);
+	cr_assert(memory_who(dev.memory, va, &h));
+	cr_expect(h.alive && !strcmp(h.owner, "second"));
+	cr_assert(memory_who(dev.memory, va + 4096, &h));
+	cr_expect(!h.alive && !strcmp(h.owner, "first"));
+	cr_assert(memory_near(dev.memory, va + 65536 + 8192, &h));
+	cr_expect_eq(h.offset - h.size, 8192);
+	cr_expect_not(memory_who(dev.memory, 0x1000, &h));
+	cr_expect_not(memory_near(dev.memory, 0x1000, &h));
+	bo_destroy(b);
+	close_device();
+}
+
+Test(bo, refusals)
+{
+	struct bo *none = (void *)1, *a;
+	struct bo_desc d = { .owner = "x", .size = 4096, .align = 3 };
+
+	open_device();
+	cr_expect_eq(bo_create(dev.memory, &d, &none), -EINVAL);
+	cr_expect(strstr(kfd_reason(), "power of two"), "%s", kfd_reason());
+	d.align = 0, d.size = 0;
+	cr_expect_eq(bo_create(dev.memory, &d, &none), -EINVAL);
+	d.size = 4096, d.owner = NULL;
+	cr_expect_eq(bo_create(dev.memory, &d, &none), -EINVAL);
+	d.owner = "x", d.va = 0x1000;
+	cr_expect_eq(bo_create(dev.memory, &d, &none), -ERANGE);
+	d.va = 0;
+	cr_assert_eq(bo_create(dev.memory, &d, &a), 0);
+	d.va = bo_va(a);
+	cr_expect_eq(bo_create(dev.memory, &d, &none), -EADDRINUSE);
+	/* More than there can be: refused by the kernel, with its limits named, and nothing kept. */
+	d.va = 0, d.size = 1ull << 39;
+	cr_expect_eq(bo_create(dev.memory, &d, &none), -ENOMEM);
+	cr_expect(strstr(kfd_reason(), "ALLOC_MEMORY_OF_GPU refused (ENOMEM)"), "%s", kfd_reason());
+	cr_expect_eq(none, (void *)1);
+	cr_expect_eq(memory_live_count(dev.memory), 1 + 5, "queue's four, trap handler, ours");
+	bo_destroy(a);
+	close_device();
+}
+
+Test(bo, alive_at_close)
+{
+	struct bo_desc d = { .owner = "leak", .size = 4096 };
+	struct bw_teardown left;
+	struct bo *a;
+
+	open_device();
+	cr_assert_eq(bo_create(dev.memory, &d, &a), 0);
+	cr_expect_eq(bw_device_close(&dev, &left), -EBUSY);
+	cr_expect_eq(left.bos, 1);
+	cr_expect_eq(left.bytes, 4096);
+	cr_assert_not_null(dev.memory, "the device went away under a live buffer");
+	cr_expect_eq(bo_destroy(a), 0);
+	close_device();
+}
+
+Test(bo, userptr)
+{
+	struct bo_desc d = { .owner = "user", .size = 8192, .placement = BO_USERPTR };
+	struct bo *a;
+
+	open_device();
+	d.userptr = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_assert_eq(bo_create(dev.memory, &d, &a), 0, "%s", kfd_reason());
+	cr_expect_eq(bo_va(a), (uintptr_t)d.userptr);
+	cr_expect_eq(bo_host(a), d.userptr);
+	cr_expect_eq(bo_destroy(a), 0);
+	d.userptr = (char *)d.userptr + 1;
+	cr_expect_eq(bo_create(dev.memory, &d, &a), -EINVAL);
+	close_device();
+}
+
+/* ---- queues and signals --------------------------------------------------------------------- */
+
+Test(queue, several)
+{
+	struct queue *q[8];
+	struct queue_opts o = { .ring_packets = 64 };
+
+	open_device();
+	for (int i = 0; i < 8; i++) {
+		cr_assert_eq(queue_create(dev.kfd, dev.memory, &o, &q[i]), 0, "%s", kfd_reason());
+		for (int j = 0; j < i; j++)
+			cr_expect_neq(queue_id(q[i]), queue_id(q[j]));
+		cr_expect_neq(q[i]->doorbell, dev.queue->doorbell);
+	}
+	/* The kernel holds a live queue's buffers. */
+	cr_expect_eq(bo_destroy(q[3]->ring_bo), -EBUSY);
+	cr_expect(strstr(kfd_reason(), "queue uses"), "%s", kfd_reason());
+	for (int i = 0; i < 8; i++)
+		cr_assert_eq(queue_destroy(q[i]), 0, "%s", kfd_reason());
+	close_device();
+}
+
+Test(queue, refused_with_reason)
+{
+	struct queue_opts o = { .ring_packets = 100 };
+	struct queue *q = NULL;
+
+	open_device();
+	cr_expect_eq(queue_create(dev.kfd, dev.memory, &o, &q), -EINVAL);
+	cr_expect(strstr(kfd_reason(), "ring_packets 100"), "%s", kfd_reason());
+	o.ring_packets = 64, o.priority = 16;
+	cr_expect_eq(queue_create(dev.kfd, dev.memory, &o, &q), -EINVAL);
+	cr_expect_null(q);
+	cr_expect_eq(memory_live_count(dev.memory), 5);
+	close_device();
+}
+
+Test(signal, create_wait_destroy)
+{
+	struct signal *s[130];
+	struct timespec a, b;
+
+	open_device();
+	for (int i = 0; i < 130; i++)
+		cr_assert_eq(signal_create(dev.queue, i, &s[i]), 0, "%s", kfd_reason());
+	for (int i = 0; i < 130; i++)
+		cr_expect_eq(signal_load(s[i]), i);
+	cr_expect_eq(signal_wait(dev.queue, s[0], 1, 0, NULL), 0);
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	cr_expect_eq(signal_wait(dev.queue, s[1], 1, 30000000, &fault), -ETIMEDOUT);
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	cr_expect((b.tv_sec - a.tv_sec) * 1000000000 + b.tv_nsec - a.tv_nsec >= 30000000);
+	signal_set(s[1], 0);
+	cr_expect_eq(signal_wait(dev.queue, s[1], 1, 1, NULL), 0);
+	for (int i = 0; i < 130; i++)
+		signal_destroy(s[i]);
+	close_device();
+}
+
+Test(queue, barrier_packets_wrap_the_ring)
+{
+	struct queue_opts o = { .ring_packets = 64 };
+	struct queue_batch b;
+	struct queue *q;
+	struct signal *s;
+
+	open_device();
+	cr_assert_eq(queue_create(dev.kfd, dev.memory, &o, &q), 0, "%s", kfd_reason());
+	cr_assert_eq(signal_create(q, 0, &s), 0);
+	for (int i = 0; i < 10; i++) {
+		signal_set(s, 1);
+		cr_assert_eq(queue_begin(q, 50, &b), 0);
+		for (int k = 0; k < 49; k++)
+			queue_barrier(&b, NULL, NULL);
+		queue_barrier(&b, NULL, s);
+		/* Nothing runs before commit. */
+		cr_expect_eq(q->ring[(b.next - 1) & q->mask].barrier.header, AQL_INVALID);
+		queue_commit(&b);
+		cr_assert_eq(signal_wait(q, s, 1, 5000000000, &fault), 0, "%s", fault.text);
+	}
+	cr_expect_eq(queue_write_index(q), 500);
+	cr_expect(queue_idle(q));
+	cr_expect_eq(queue_begin(q, 65, &b), -ENOSPC);
+	signal_destroy(s);
+	cr_assert_eq(queue_destroy(q), 0);
+	close_device();
+}
+
+Test(queue, full_ring)
+{
+	struct queue_opts o = { .ring_packets = 64 };
+	struct signal *gate, *s;
+	struct queue_batch b;
+	struct queue *q;
+
+	open_device();
+	cr_assert_eq(queue_create(dev.kfd, dev.memory, &o, &q), 0);
+	cr_assert_eq(signal_create(q, 1, &gate), 0);
+	cr_assert_eq(signal_create(q, 1, &s), 0);
+	cr_assert_eq(queue_begin(q, 64, &b), 0);
+	queue_barrier(&b, (struct signal *[5]){ gate }, NULL);
+	for (int k = 0; k < 62; k++)
+		queue_barrier(&b, NULL, NULL);
+	queue_barrier(&b, NULL, s);
+	queue_commit(&b);
+	cr_expect_eq(queue_begin(q, 1, &b), -ENOSPC, "a full ring gave a slot");
+	cr_expect_eq(signal_wait(q, s, 1, 20000000, &fault), -ETIMEDOUT, "ran past its dependency");
+	signal_set(gate, 0);
+	cr_assert_eq(signal_wait(q, s, 1, 5000000000, &fault), 0, "%s", fault.text);
+	cr_expect_eq(queue_begin(q, 64, &b), 0);
+	signal_destroy(s);
+	signal_destroy(gate);
+	cr_assert_eq(queue_destroy(q), 0);
+	close_device();
+}
+
+/* ---- waves ------------------------------------------------------------------------------------- */
+
+/* s_load_b64 s[2:3], s[0:1], 0; s_waitcnt; v0:1 = s2:3; v2 = 0x1234 */
+#define LOAD_ADDRESS 0xf4040080, 0xf8000000, 0xbf89fc07, 0x7e000202, 0x7e020203, 0x7e0402ff, 0x1234
+#define STORE	     0xdc6a0000, 0x007c0200, 0xbc7c0000 /* global_store_b32 v[0:1], v2; s_waitcnt_vscnt */
+#define LOAD	     0xdc520000, 0x027c0000, 0xbf8903f7 /* global_load_b32 v2, v[0:1]; s_waitcnt */
+#define S_TRAP_2     0xbf900002
+#define S_TRAP_3     0xbf900003
+#define S_ENDPGM     0xbfb00000
+
+struct program {
+	struct bo *bo;
+	struct kernarg_pool args;
+	struct signal *done;
+};
+
+/* A kernel descriptor (LLVM AMDGPUUsage) at 0, code at 256: kernarg pointer in s[0:1], wave32. */
+static void program_make(struct program *p, const uint32_t *code, size_t bytes, bool scratch)
+{
+	struct bo_desc d = { .owner = "code", .size = 4096, .executable = true,
+			     .coherence = BO_UNCACHED, .host = true };
+	unsigned char *k;
+	uint32_t *dw;
+
+	cr_assert_eq(bo_create(dev.memory, &d, &p->bo), 0, "%s", kfd_reason());
+	cr_assert_eq(kernarg_pool_create(dev.memory, 4096, &p->args), 0);
+	cr_assert_eq(signal_create(dev.queue, 1, &p->done), 0);
+	k = bo_host(p->bo);
+	dw = (uint32_t *)k;
+	dw[2] = 8;					/* kernarg size */
+	*(int64_t *)(k + 16) = 256;			/* entry */
+	dw[12] = 0x60af0000;				/* float mode, IEEE, WGP, mem ordered */
+	dw[13] = 2 << 1 | 1 << 7 | (scratch ? 1 : 0);	/* two user SGPRs, workgroup id x */
+	*(uint16_t *)(k + 56) = 1 << 3 | 1 << 10;	/* kernarg pointer, wave32 */
+	memcpy(k + 256, code, bytes);
+	for (size_t i = 0; i < 64; i++) /* the prefetcher reads on */
+		memcpy(k + 256 + bytes + i * 4, &(uint32_t){ 0xbf9f0000 }, 4);
+}
+
+static int program_run(struct program *p, uint64_t arg, uint32_t private_bytes)
+{
+	uint64_t *ka = kernarg_alloc(&p->args, 8, 64);
+	struct queue_batch b;
+
+	*ka = arg;
+	signal_set(p->done, 1);
+	cr_assert_eq(queue_begin(dev.queue, 1, &b), 0);
+	queue_dispatch(&b, &(struct aql_dispatch){ .kernel_object = bo_va(p->bo),
+						   .kernarg = (uintptr_t)ka,
+						   .grid = { 32, 1, 1 },
+						   .group = { 32, 1, 1 },
+						   .private_bytes = private_bytes,
+						   .completion = p->done,
+						   .barrier = true,
+						   .acquire_system = true,
+						   .release_system = true });
+	queue_commit(&b);
+	return signal_wait(dev.queue, p->done, 1, 10000000000, &fault);
+}
+
+static void program_drop(struct program *p)
+{
+	signal_destroy(p->done);
+	kernarg_pool_destroy(&p->args);
+	cr_assert_eq(bo_destroy(p->bo), 0, "%s", kfd_reason());
+}
+
+Test(wave, store)
+{
+	static const uint32_t code[] = { LOAD_ADDRESS, STORE, S_ENDPGM };
+	struct bo_desc d = { .owner = "out", .size = 4096, .coherence = BO_UNCACHED, .host = true };
+	struct program p;
+	struct bo *out;
+
+	open_device();
+	program_make(&p, code, sizeof(code), false);
+	cr_assert_eq(bo_create(dev.memory, &d, &out), 0);
+	for (int i = 0; i < 20; i++) {
+		uint32_t *w = (uint32_t *)bo_host(out) + i;
+
+		cr_assert_eq(program_run(&p, (uintptr_t)w, 0), 0, "%s", fault.text);
+		cr_assert_eq(*w, 0x1234);
+	}
+	bo_destroy(out);
+	program_drop(&p);
+	close_device();
+}
+
+Test(wave, abort_is_reported)
+{
+	static const uint32_t code[] = { S_TRAP_2, S_ENDPGM };
+	struct program p;
+
+	open_device();
+	program_make(&p, code, sizeof(code), false);
+	cr_assert_eq(program_run(&p, 0, 0), -EFAULT);
+	cr_expect_eq(fault.kind, QUEUE_FAULT_WAVE);
+	cr_expect_eq(fault.reason, KFD_EC_MASK(EC_QUEUE_WAVE_ABORT));
+	cr_expect(strstr(fault.text, "wave aborted"), "%s", fault.text);
+	/* It stays said. */
+	cr_expect_eq(signal_wait(dev.queue, p.done, 1, 1000000000, &fault), -EFAULT);
+	program_drop(&p);
+	close_device();
+}
+
+Test(wave, debugtrap_is_stepped_over)
+{
+	static const uint32_t code[] = { S_TRAP_3, S_ENDPGM };
+	struct program p;
+
+	open_device();
+	program_make(&p, code, sizeof(code), false);
+	cr_expect_eq(program_run(&p, 0, 0), 0, "%s", fault.text);
+	program_drop(&p);
+	close_device();
+}
+
+Test(wave, fault_names_the_dead_buffer)
+{
+	static const uint32_t code[] = { LOAD_ADDRESS, STORE, S_ENDPGM };
+	struct bo_desc d = { .owner = "kv", .size = 65536 };
+	struct program p;
+	struct bo *kv;
+	uint64_t va;
+
+	open_device();
+	program_make(&p, code, sizeof(code), false);
+	cr_assert_eq(bo_create(dev.memory, &d, &kv), 0);
+	va = bo_va(kv);
+	bo_destroy(kv);
+	cr_assert_eq(program_run(&p, va + 0x2010, 0), -EFAULT);
+	cr_expect_eq(fault.kind, QUEUE_FAULT_MEMORY, "%s", fault.text);
+	cr_expect_eq(fault.va, va + 0x2000);
+	cr_expect(fault.not_present);
+	cr_expect_not(fault.read_only);
+	cr_expect(strstr(fault.text, "offset 0x2000 of \"kv\"") && strstr(fault.text, "freed"), "%s",
+		  fault.text);
+	program_drop(&p);
+	close_device();
+}
+
+Test(wave, fault_past_the_end)
+{
+	static const uint32_t code[] = { LOAD_ADDRESS, LOAD, S_ENDPGM };
+	struct bo_desc d = { .owner = "logits", .size = 4096, .align = 1 << 20 };
+	struct program p;
+	struct bo *b;
+
+	open_device();
+	program_make(&p, code, sizeof(code), false);
+	cr_assert_eq(bo_create(dev.memory, &d, &b), 0);
+	cr_assert_eq(program_run(&p, bo_va(b) + 8192 + 4, 0), -EFAULT);
+	cr_expect_eq(fault.kind, QUEUE_FAULT_MEMORY, "%s", fault.text);
+	cr_expect(strstr(fault.text, "0x1000 bytes past the end of \"logits\""), "%s", fault.text);
+	bo_destroy(b);
+	program_drop(&p);
+	close_device();
+}
+
+Test(wave, store_to_readonly)
+{
+	static const uint32_t code[] = { LOAD_ADDRESS, STORE, S_ENDPGM };
+	struct bo_desc d = { .owner = "constants", .size = 4096, .readonly = true };
+	struct program p;
+	struct bo *b;
+
+	open_device();
+	program_make(&p, code, sizeof(code), false);
+	cr_assert_eq(bo_create(dev.memory, &d, &b), 0);
+	cr_assert_eq(program_run(&p, bo_va(b), 0), -EFAULT);
+	cr_expect_eq(fault.kind, QUEUE_FAULT_MEMORY, "%s", fault.text);
+	cr_expect(fault.read_only);
+	cr_expect(strstr(fault.text, "\"constants\"") && strstr(fault.text, "write to"), "%s",
+		  fault.text);
+	bo_destroy(b);
+	program_drop(&p);
+	close_device();
+}
+
+Test(wave, scratch_on_demand)
+{
+	static const uint32_t code[] = { S_ENDPGM };
+	struct program p;
+
+	open_device();
+	program_make(&p, code, sizeof(code), true);
+	cr_assert_eq(program_run(&p, 0, 0), 0, "%s", fault.text);
+	cr_expect_null(dev.queue->scratch_bo);
+	cr_assert_eq(program_run(&p, 0, 260), 0, "%s", fault.text);
+	cr_assert_not_null(dev.queue->scratch_bo);
+	cr_expect_eq(dev.queue->page->queue.compute_tmpring_size, 0x00021280);
+	cr_expect_eq(dev.queue->page->queue.scratch_wave64_lane_byte_size, 0x84);
+	cr_expect_eq(bo_size(dev.queue->scratch_bo), 0xa50000);
+	cr_assert_eq(program_run(&p, 0, 1024), 0, "%s", fault.text);
+	cr_expect_eq(dev.queue->page->queue.scratch_wave64_lane_byte_size, 512);
+	/* What suffices is left alone. */
+	cr_assert_eq(program_run(&p, 0, 16), 0, "%s", fault.text);
+	cr_expect_eq(dev.queue->page->queue.scratch_wave64_lane_byte_size, 512);
+	program_drop(&p);
+	close_device();
+}
+
+Test(wave, bad_kernel_object)
+{
+	struct queue_batch b;
+	struct signal *s;
+
+	open_device();
+	cr_assert_eq(signal_create(dev.queue, 1, &s), 0);
+	cr_assert_eq(queue_begin(dev.queue, 1, &b), 0);
+	queue_dispatch(&b, &(struct aql_dispatch){ .kernel_object = 0, .grid = { 1 }, .group = { 1 },
+						   .completion = s });
+	queue_commit(&b);
+	cr_expect_eq(signal_wait(dev.queue, s, 1, 5000000000, &fault), -EFAULT);
+	cr_expect(fault.text[0], "a fault without a word");
+	signal_destroy(s);
+	close_device();
+}
