@@ -26,11 +26,12 @@ enum co_arg_kind {
 struct co_arg {
 	enum co_arg_kind kind;
 	uint32_t offset, size;
-	char name[64], type_name[64], value_kind[40]; /* empty when metadata has none */
+	char name[64], type_name[64]; /* for display; empty when metadata has none */
+	char value_kind[40];
 };
 
 struct co_kernel {
-	char *name; /* owned by the codeobj; C++ names have no useful bound */
+	char *name; /* owned by the codeobj; no control bytes; C++ names have no useful bound */
 	uint64_t kd_vaddr, entry_vaddr; /* ELF virtual addresses */
 	uint32_t kernarg_bytes, kernarg_align, group_bytes, private_bytes;
 	uint32_t sgprs, vgprs, sgpr_spills, vgpr_spills, max_group;

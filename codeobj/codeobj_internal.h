@@ -27,6 +27,11 @@ struct co_err {
 	size_t len;
 };
 
+static inline bool co_is_control(char c)
+{
+	return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
 __attribute__((format(printf, 2, 3))) static inline void co_say(const struct co_err *e,
 								const char *fmt, ...)
 {
@@ -37,6 +42,10 @@ __attribute__((format(printf, 2, 3))) static inline void co_say(const struct co_
 	va_start(ap, fmt);
 	vsnprintf(e->text, e->len, fmt, ap);
 	va_end(ap);
+	/* names come from the file: one line, and nothing a terminal would obey */
+	for (char *c = e->text; *c; c++)
+		if (co_is_control(*c))
+			*c = '?';
 }
 
 /* Writes the refusal and is its errno: a macro, so that every reader, the static analyser too,

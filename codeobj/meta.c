@@ -158,7 +158,7 @@ static bool get_flag(const msgpack_object *map, const char *key)
 	return o->type == MSGPACK_OBJECT_POSITIVE_INTEGER && o->via.u64;
 }
 
-/* For display: truncated to the field, "" when absent. */
+/* For display: truncated to the field, "" when absent, control bytes as "?". */
 static void get_text(const msgpack_object *map, const char *key, char *out, size_t n)
 {
 	const msgpack_object *o = map_get(map, key);
@@ -168,7 +168,8 @@ static void get_text(const msgpack_object *map, const char *key, char *out, size
 	if (!o || o->type != MSGPACK_OBJECT_STR)
 		return;
 	len = o->via.str.size < n - 1 ? o->via.str.size : n - 1;
-	memcpy(out, o->via.str.ptr, len);
+	for (size_t i = 0; i < len; i++)
+		out[i] = co_is_control(o->via.str.ptr[i]) ? '?' : o->via.str.ptr[i];
 	out[len] = '\0';
 }
 
@@ -180,8 +181,12 @@ static int get_string(const msgpack_object *map, const char *key, char **out,
 
 	if (rc)
 		return rc;
-	if (!o->via.str.size || memchr(o->via.str.ptr, 0, o->via.str.size))
-		return co_refuse(e, -EILSEQ, "metadata %s is empty or holds a NUL", key);
+	if (!o->via.str.size)
+		return co_refuse(e, -EILSEQ, "metadata %s is empty", key);
+	for (uint32_t i = 0; i < o->via.str.size; i++)
+		if (co_is_control(o->via.str.ptr[i]))
+			return co_refuse(e, -EILSEQ, "metadata %s holds byte 0x%02x, wanted text",
+					 key, (unsigned char)o->via.str.ptr[i]);
 	*out = strndup(o->via.str.ptr, o->via.str.size);
 	return *out ? 0 : co_refuse(e, -ENOMEM, "out of memory");
 }

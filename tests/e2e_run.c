@@ -244,6 +244,19 @@ Test(run, kernels_from_a_folder)
 		BAREWAVE " run --device=virt --kernels %s -m " DEMO " --ids 1 -n 1 2>&1", dir);
 }
 
+Test(run, disabled_kernels_run_on_the_cpu)
+{
+	json_t *a = run_json("--device=virt -m " DEMO " --ids " PROMPT8 " -n 3");
+	json_t *b = run_json("--device=virt --disable rmsnorm -m " DEMO " --ids " PROMPT8 " -n 3");
+
+	cr_assert(json_equal(json_object_get(a, "ids"), json_object_get(b, "ids")));
+	cr_assert_eq(json_array_size(json_object_get(a, "declined")), 0u);
+	cr_assert_eq(number(json_object_get(b, "nodes"), "cpu"), 11, "two norms a layer, one last");
+	cr_assert_eq(json_array_size(json_object_get(b, "declined")), 11u);
+	json_decref(a);
+	json_decref(b);
+}
+
 /* --device=virt and `vgpu -- ... --device=auto` make the same system calls on the device. */
 Test(run, virt_and_vgpu_leave_the_same_trace)
 {

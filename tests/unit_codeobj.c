@@ -442,6 +442,19 @@ Test(codeobj, wrong_metadata)
 	}
 }
 
+Test(codeobj, names_are_fit_for_a_terminal)
+{
+	struct file f = slurp("bench-kernels/sgemm.co");
+	struct codeobj *co = NULL;
+	char err[256];
+	size_t at = find(&f, ".name\xa5sgemm", 11) + 6;
+
+	f.p[at] = 0x1b; /* escape */
+	cr_assert_eq(co_parse(f.p, f.n, &co, err, sizeof(err)), -EILSEQ);
+	cr_assert(strstr(err, "metadata .name holds byte 0x1b"), "%s", err);
+	free(f.p);
+}
+
 Test(codeobj, absurd_metadata_count)
 {
 	/* array32 that claims 4G kernels: must be refused before anything is allocated for it */

@@ -99,10 +99,11 @@ static json_t *json_args(const struct co_kernel *k)
 	for (uint32_t i = 0; i < k->n_args; i++) {
 		const struct co_arg *a = &k->args[i];
 
-		json_array_append_new(list, json_pack("{s:s s:s s:s s:I s:I}", "name", a->name,
-						      "type", a->type_name, "kind", a->value_kind,
-						      "offset", (json_int_t)a->offset, "size",
-						      (json_int_t)a->size));
+		json_array_append_new(
+			list, json_pack("{s:o s:o s:o s:I s:I}", "name", tool_json_text(a->name),
+					"type", tool_json_text(a->type_name), "kind",
+					tool_json_text(a->value_kind), "offset",
+					(json_int_t)a->offset, "size", (json_int_t)a->size));
 	}
 	return list;
 }
@@ -116,11 +117,11 @@ static json_t *json_kernel(const struct co_kernel *k)
 	for (unsigned i = 0; i < kd_n_fields; i++)
 		json_object_set_new(fields, kd_fields[i].name,
 				    json_integer(kd_field_get(&kd, &kd_fields[i])));
-	o = json_pack("{s:s s:i s:I s:b s:b s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I}", "name",
-		      k->name, "wave", k->wave64 ? 64 : 32, "max_group", (json_int_t)k->max_group,
-		      "uniform_work_group", (int)k->uniform_work_group, "dynamic_stack",
-		      (int)k->dynamic_stack, "sgprs", (json_int_t)k->sgprs, "vgprs",
-		      (json_int_t)k->vgprs, "vgprs_allocated", (json_int_t)kd_vgprs(&kd),
+	o = json_pack("{s:o s:i s:I s:b s:b s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I}", "name",
+		      tool_json_text(k->name), "wave", k->wave64 ? 64 : 32, "max_group",
+		      (json_int_t)k->max_group, "uniform_work_group", (int)k->uniform_work_group,
+		      "dynamic_stack", (int)k->dynamic_stack, "sgprs", (json_int_t)k->sgprs,
+		      "vgprs", (json_int_t)k->vgprs, "vgprs_allocated", (json_int_t)kd_vgprs(&kd),
 		      "sgpr_spills", (json_int_t)k->sgpr_spills, "vgpr_spills",
 		      (json_int_t)k->vgpr_spills, "kernarg_bytes", (json_int_t)k->kernarg_bytes,
 		      "kernarg_align", (json_int_t)k->kernarg_align, "group_bytes",
@@ -159,11 +160,11 @@ static int print_json(const char *path, const struct codeobj *co, char **names)
 						(json_int_t)s->offset, "write", (int)s->write,
 						"exec", (int)s->exec));
 	}
-	o = json_pack("{s:s s:s s:s s:I s:i s:s s:s s:I s:I}", "file", path, "target", co->target,
-		      "arch", co_mach_name(co->mach), "mach", (json_int_t)co->mach, "version",
-		      (int)co->version, "xnack", feature_name[co->xnack], "sramecc",
-		      feature_name[co->sramecc], "bytes", (json_int_t)co->image_bytes,
-		      "loaded_bytes", (json_int_t)co->vaddr_end);
+	o = json_pack("{s:o s:o s:s s:I s:i s:s s:s s:I s:I}", "file", tool_json_text(path),
+		      "target", tool_json_text(co->target), "arch", co_mach_name(co->mach), "mach",
+		      (json_int_t)co->mach, "version", (int)co->version, "xnack",
+		      feature_name[co->xnack], "sramecc", feature_name[co->sramecc], "bytes",
+		      (json_int_t)co->image_bytes, "loaded_bytes", (json_int_t)co->vaddr_end);
 	json_object_set_new(o, "relocations", json_integer(co->n_relocs));
 	json_object_set_new(o, "segments", segments);
 	json_object_set_new(o, "kernels", kernels);

@@ -287,9 +287,9 @@ static int report_json(const struct launch *l)
 
 		if (!d->compared)
 			continue;
-		c = json_pack("{s:I s:s s:b s:I}", "argument", (json_int_t)i, "file",
-			      l->args[i].expect_path, "equal", (int)d->equal, "bytes",
-			      (json_int_t)l->args[i].bytes);
+		c = json_pack("{s:I s:o s:b s:I}", "argument", (json_int_t)i, "file",
+			      tool_json_text(l->args[i].expect_path), "equal", (int)d->equal,
+			      "bytes", (json_int_t)l->args[i].bytes);
 		if (!d->equal) {
 			json_object_set_new(c, "first_difference",
 					    json_integer((json_int_t)d->offset));
@@ -300,11 +300,12 @@ static int report_json(const struct launch *l)
 		}
 		json_array_append_new(list, c);
 	}
-	o = json_pack("{s:s s:s s:[I,I,I] s:[I,I,I] s:I s:I}", "file", l->file, "kernel",
-		      l->k->name, "workgroups", (json_int_t)l->groups[0], (json_int_t)l->groups[1],
-		      (json_int_t)l->groups[2], "block", (json_int_t)l->shape.group[0],
-		      (json_int_t)l->shape.group[1], (json_int_t)l->shape.group[2], "waves",
-		      (json_int_t)l->waves, "nanoseconds", (json_int_t)l->ns);
+	o = json_pack("{s:o s:o s:[I,I,I] s:[I,I,I] s:I s:I}", "file", tool_json_text(l->file),
+		      "kernel", tool_json_text(l->k->name), "workgroups", (json_int_t)l->groups[0],
+		      (json_int_t)l->groups[1], (json_int_t)l->groups[2], "block",
+		      (json_int_t)l->shape.group[0], (json_int_t)l->shape.group[1],
+		      (json_int_t)l->shape.group[2], "waves", (json_int_t)l->waves, "nanoseconds",
+		      (json_int_t)l->ns);
 	json_object_set_new(o, "comparisons", list);
 	return tool_print_json(o);
 }

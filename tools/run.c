@@ -277,7 +277,7 @@ static int report_json(const struct run *r)
 		json_array_append_new(declined,
 				      json_pack("{s:s s:s}", "node", node, "reason", reason));
 	text = json_stringn(r->text ? r->text : "", r->text_len);
-	json_object_set_new(o, "model", json_string(r->o.model_path));
+	json_object_set_new(o, "model", tool_json_text(r->o.model_path));
 	json_object_set_new(o, "arch", json_string(r->model->arch_name));
 	json_object_set_new(o, "engine", json_string(r->engine.where));
 	json_object_set_new(o, "n_ctx", json_integer(r->o.n_ctx));

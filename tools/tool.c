@@ -146,6 +146,13 @@ bool tool_f64(const char *text, double *out)
 	return true;
 }
 
+json_t *tool_json_text(const char *s)
+{
+	json_t *o = json_string(s);
+
+	return o ? o : json_null();
+}
+
 int tool_print_json(json_t *obj)
 {
 	int rc = json_dumpf(obj, stdout,

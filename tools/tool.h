@@ -44,6 +44,8 @@ int tool_write_file(const char *path, const void *data, size_t n, char *err, siz
 bool tool_u64(const char *text, uint64_t max, uint64_t *out);
 bool tool_f64(const char *text, double *out);
 
+/* A JSON string; null when s is not UTF-8, as names from files and paths need not be. */
+json_t *tool_json_text(const char *s);
 /* Prints and releases obj; returns TOOL_OK, or TOOL_FAILED when stdout does not take it. */
 int tool_print_json(json_t *obj);
 /* "12.3 MiB" into a static ring of buffers. */
