@@ -56,19 +56,34 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* For kfd_explain(): what the GPU has mapped at va. Called by the thread that holds the lock. */
+/* The lock is not part of what a caller sees as constant. */
+static void lock(const struct memory *m)
+{
+	pthread_mutex_lock(&((struct memory *)(uintptr_t)m)->lock);
+}
+
+static void unlock(const struct memory *m)
+{
+	pthread_mutex_unlock(&((struct memory *)(uintptr_t)m)->lock);
+}
+
+/* For kfd_explain(): what the GPU has mapped at va. Also called from within bo_create() and
+ * bo_destroy(), when the kernel refuses them; hence the recursive lock. */
 static bool lookup(const void *ctx, uint64_t va, uint64_t *start, uint64_t *size)
 {
 	const struct memory *m = ctx;
+	bool found = false;
 
-	for (const struct bo *b = m->bos; b; b = b->next) {
+	lock(m);
+	for (const struct bo *b = m->bos; b && !found; b = b->next) {
 		if (b->gpu_mapped && va >= b->va && va - b->va < b->size) {
 			*start = b->va;
 			*size = b->size;
-			return true;
+			found = true;
 		}
 	}
-	return false;
+	unlock(m);
+	return found;
 }
 
 static void *reserve_cpu(uint64_t va, uint64_t size, int how)
@@ -104,12 +119,16 @@ static int window_reserve(struct memory *m)
 int memory_create(struct kfd *kfd, struct memory **out)
 {
 	struct memory *m = calloc(1, sizeof(*m));
+	pthread_mutexattr_t attr;
 	int rc;
 
 	if (!m)
 		return -ENOMEM;
 	m->kfd = kfd;
-	pthread_mutex_init(&m->lock, NULL);
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&m->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
 	rc = window_reserve(m);
 	if (rc < 0)
 		goto out;
@@ -450,17 +469,6 @@ const char *bo_owner(const struct bo *b)
 uint64_t bo_handle(const struct bo *b)
 {
 	return b->handle;
-}
-
-/* The lock is not part of what the caller sees as constant. */
-static void lock(const struct memory *m)
-{
-	pthread_mutex_lock(&((struct memory *)(uintptr_t)m)->lock);
-}
-
-static void unlock(const struct memory *m)
-{
-	pthread_mutex_unlock(&((struct memory *)(uintptr_t)m)->lock);
 }
 
 unsigned memory_usage(const struct memory *m, struct memory_usage *rows, unsigned n)
