@@ -2,7 +2,7 @@
 
 int kfd_clocks_get(struct kfd *k, struct kfd_clocks *out)
 {
-	struct kfd_ioctl_get_clock_counters_args a = { .gpu_id = k->node->gpu_id };
+	struct kfd_ioctl_get_clock_counters_args a = {.gpu_id = k->node->gpu_id};
 	int rc = kfd_call(k->fd, &k->facts, AMDKFD_IOC_GET_CLOCK_COUNTERS, &a);
 
 	if (rc < 0)

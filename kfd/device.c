@@ -18,8 +18,8 @@ struct kfd_process_state *kfd_process_get(void)
 
 	pthread_mutex_lock(&process_lock);
 	if (s->pid != getpid()) {
-		/* After fork the parent's VM and page are of no use here (kfd-abi: EBADF), and libdrm
-		 * would hand out the parent's file again as long as it holds a reference. */
+		/* After fork the parent's VM and page are of no use here (kfd-abi: EBADF), and
+		 * libdrm would hand out the parent's file again as long as it holds a reference. */
 		if (s->drm)
 			amdgpu_device_deinitialize(s->drm);
 		memset(s, 0, sizeof(*s));
@@ -55,11 +55,13 @@ static void explain_open(const char *path, int err, char *why, size_t len)
 	case ENOENT:
 		if (access("/sys/module/amdgpu", F_OK) != 0)
 			snprintf(why, len,
-				 "no compute device: %s does not exist and the amdgpu module is not loaded",
+				 "no compute device: %s does not exist and the amdgpu module is "
+				 "not loaded",
 				 path);
 		else if (access("/sys/class/kfd", F_OK) != 0)
 			snprintf(why, len,
-				 "no compute device: %s does not exist; amdgpu is loaded but registered no "
+				 "no compute device: %s does not exist; amdgpu is loaded but "
+				 "registered no "
 				 "KFD (kernel built without CONFIG_HSA_AMD, or no supported GPU)",
 				 path);
 		else
@@ -72,23 +74,27 @@ static void explain_open(const char *path, int err, char *why, size_t len)
 	case EPERM:
 		if (stat(path, &st) == 0 && !in_group_of(&st) && (st.st_mode & 060) == 060)
 			snprintf(why, len,
-				 "no permission to open %s: it is for group %u, of which this user is not a "
+				 "no permission to open %s: it is for group %u, of which this user "
+				 "is not a "
 				 "member (usually: usermod -aG render USER, then log in again)",
 				 path, st.st_gid);
 		else
 			snprintf(why, len,
-				 "no permission to open %s (mode, device cgroup, or a 32-bit process)",
+				 "no permission to open %s (mode, device cgroup, or a 32-bit "
+				 "process)",
 				 path);
 		break;
 	case EINVAL:
 		snprintf(why, len,
-			 "the kernel refuses %s: no GPU is visible to this process, or a GPU reset or "
+			 "the kernel refuses %s: no GPU is visible to this process, or a GPU reset "
+			 "or "
 			 "suspend is in progress (kfd_chardev.c:kfd_open)",
 			 path);
 		break;
 	case ENODEV:
 	case ENXIO:
-		snprintf(why, len, "%s exists but no driver answers it: the amdgpu module is not loaded",
+		snprintf(why, len,
+			 "%s exists but no driver answers it: the amdgpu module is not loaded",
 			 path);
 		break;
 	default:
@@ -98,7 +104,7 @@ static void explain_open(const char *path, int err, char *why, size_t len)
 
 int kfd_version_get(int fd, uint32_t *major, uint32_t *minor)
 {
-	struct kfd_ioctl_get_version_args a = { 0 };
+	struct kfd_ioctl_get_version_args a = {0};
 	int rc = kfd_call(fd, NULL, AMDKFD_IOC_GET_VERSION, &a);
 
 	if (rc < 0)
@@ -110,7 +116,7 @@ int kfd_version_get(int fd, uint32_t *major, uint32_t *minor)
 
 int kfd_apertures_get(int fd, struct kfd_process_device_apertures *out, uint32_t n)
 {
-	struct kfd_ioctl_get_process_apertures_new_args a = { 0 };
+	struct kfd_ioctl_get_process_apertures_new_args a = {0};
 	struct kfd_process_device_apertures *buf;
 	uint32_t count;
 	int rc = kfd_call(fd, NULL, AMDKFD_IOC_GET_PROCESS_APERTURES_NEW, &a);
@@ -135,8 +141,8 @@ int kfd_apertures_get(int fd, struct kfd_process_device_apertures *out, uint32_t
 
 int kfd_vm_acquire(int fd, int render_fd, uint32_t gpu_id)
 {
-	struct kfd_ioctl_acquire_vm_args a = { .drm_fd = (uint32_t)render_fd, .gpu_id = gpu_id };
-	struct kfd_facts f = { .gpu_id = gpu_id };
+	struct kfd_ioctl_acquire_vm_args a = {.drm_fd = (uint32_t)render_fd, .gpu_id = gpu_id};
+	struct kfd_facts f = {.gpu_id = gpu_id};
 
 	return kfd_call(fd, &f, AMDKFD_IOC_ACQUIRE_VM, &a);
 }
@@ -179,7 +185,8 @@ static int bind_vm(struct kfd *k, const char *render, char *why, size_t len)
 	int rc = 0;
 
 	if (s->drm && s->gpu_id != k->node->gpu_id) {
-		snprintf(why, len, "this process already uses GPU %u; a second GPU (%u) is not supported",
+		snprintf(why, len,
+			 "this process already uses GPU %u; a second GPU (%u) is not supported",
 			 s->gpu_id, k->node->gpu_id);
 		rc = -EBUSY;
 		goto out;
@@ -240,8 +247,8 @@ int kfd_open(const struct kfd_open_opts *opts, struct kfd **out, char *why, size
 	/* 1.17 is Linux 6.12: exact queue buffer sizes, CREATE_QUEUE of 96 bytes, event ages. */
 	if (major != 1 || minor < 17) {
 		snprintf(why, why_len,
-			 "KFD interface %u.%u is too old: 1.17 (Linux 6.12) or newer is needed", major,
-			 minor);
+			 "KFD interface %u.%u is too old: 1.17 (Linux 6.12) or newer is needed",
+			 major, minor);
 		rc = -EPROTONOSUPPORT;
 		goto out;
 	}
@@ -361,22 +368,22 @@ int kfd_memory_policy_set(struct kfd *k, uint32_t default_policy, uint32_t alter
 
 int kfd_scratch_backing_set(struct kfd *k, uint64_t va)
 {
-	struct kfd_ioctl_set_scratch_backing_va_args a = { .va_addr = va,
-							    .gpu_id = k->node->gpu_id };
+	struct kfd_ioctl_set_scratch_backing_va_args a = {.va_addr = va, .gpu_id = k->node->gpu_id};
 
 	return kfd_call(k->fd, &k->facts, AMDKFD_IOC_SET_SCRATCH_BACKING_VA, &a);
 }
 
 int kfd_trap_handler_set(struct kfd *k, uint64_t tba, uint64_t tma)
 {
-	struct kfd_ioctl_set_trap_handler_args a = { .tba_addr = tba, .tma_addr = tma,
-						      .gpu_id = k->node->gpu_id };
+	struct kfd_ioctl_set_trap_handler_args a = {
+		.tba_addr = tba, .tma_addr = tma, .gpu_id = k->node->gpu_id};
 
 	/* The kernel checks nothing here; a misaligned handler would jump to the wrong place. */
 	if (tba & 255) {
-		kfd_reason_set("SET_TRAP_HANDLER: tba_addr is 0x%llx; wanted: 256-byte aligned (the "
-			       "hardware takes the address in units of 256 bytes)",
-			       (unsigned long long)tba);
+		kfd_reason_set(
+			"SET_TRAP_HANDLER: tba_addr is 0x%llx; wanted: 256-byte aligned (the "
+			"hardware takes the address in units of 256 bytes)",
+			(unsigned long long)tba);
 		return -EINVAL;
 	}
 	return kfd_call(k->fd, &k->facts, AMDKFD_IOC_SET_TRAP_HANDLER, &a);
@@ -394,7 +401,7 @@ int kfd_runtime_enable(struct kfd *k, bool ttmp_save)
 
 int kfd_runtime_disable(struct kfd *k)
 {
-	struct kfd_ioctl_runtime_enable_args a = { .mode_mask = 0 };
+	struct kfd_ioctl_runtime_enable_args a = {.mode_mask = 0};
 
 	return kfd_call(k->fd, &k->facts, AMDKFD_IOC_RUNTIME_ENABLE, &a);
 }

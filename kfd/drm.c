@@ -36,14 +36,15 @@ int kfd_drm_open(const char *path, amdgpu_device_handle *out, char *why, size_t 
 	close(fd);
 	if (rc) {
 		rc = rc < 0 ? rc : -EIO;
-		snprintf(why, why_len, "libdrm refuses the render node %s: %s", path, strerror(-rc));
+		snprintf(why, why_len, "libdrm refuses the render node %s: %s", path,
+			 strerror(-rc));
 	}
 	return rc;
 }
 
 int kfd_heaps_get(struct kfd *k, struct kfd_heaps *out)
 {
-	struct drm_amdgpu_memory_info m = { 0 };
+	struct drm_amdgpu_memory_info m = {0};
 	int rc = amdgpu_query_info(k->drm, AMDGPU_INFO_MEMORY, sizeof(m), &m);
 
 	if (rc) {
@@ -63,7 +64,7 @@ int kfd_fault_last(struct kfd *k, uint64_t *page, uint32_t *status)
 	struct {
 		uint64_t addr;
 		uint32_t status, vmhub;
-	} f = { 0 };
+	} f = {0};
 	int rc = amdgpu_query_info(k->drm, AMDGPU_INFO_GPUVM_FAULT, sizeof(f), &f);
 
 	if (rc)

@@ -10,10 +10,9 @@
 static void page_drop(struct kfd *k, const struct kfd_event_page *p)
 {
 	uint32_t gpu = k->node->gpu_id;
-	struct kfd_ioctl_unmap_memory_from_gpu_args u = { .handle = p->handle,
-							   .device_ids_array_ptr = (uintptr_t)&gpu,
-							   .n_devices = 1 };
-	struct kfd_ioctl_free_memory_of_gpu_args f = { .handle = p->handle };
+	struct kfd_ioctl_unmap_memory_from_gpu_args u = {
+		.handle = p->handle, .device_ids_array_ptr = (uintptr_t)&gpu, .n_devices = 1};
+	struct kfd_ioctl_free_memory_of_gpu_args f = {.handle = p->handle};
 
 	kfd_ioctl(k->fd, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &u);
 	kfd_ioctl(k->fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &f);
@@ -32,15 +31,16 @@ static int page_make(struct kfd *k, struct kfd_event_page *out)
 	void *va, *page;
 	int rc;
 
-	va = mmap(NULL, KFD_EVENT_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		  -1, 0);
+	va = mmap(NULL, KFD_EVENT_PAGE_BYTES, PROT_NONE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (va == MAP_FAILED)
 		return -errno;
-	rc = kfd_memory_alloc(k, (uintptr_t)va, KFD_EVENT_PAGE_BYTES, flags, NULL, &handle, &offset);
+	rc = kfd_memory_alloc(k, (uintptr_t)va, KFD_EVENT_PAGE_BYTES, flags, NULL, &handle,
+			      &offset);
 	if (rc < 0)
 		goto out_va;
-	*out = (struct kfd_event_page){ .va = (uintptr_t)va, .handle = handle,
-					.bytes = KFD_EVENT_PAGE_BYTES };
+	*out = (struct kfd_event_page){
+		.va = (uintptr_t)va, .handle = handle, .bytes = KFD_EVENT_PAGE_BYTES};
 	rc = kfd_memory_map(k, handle);
 	if (rc < 0)
 		goto out_drop;
@@ -64,13 +64,12 @@ out_va:
 	return rc;
 }
 
-
 int kfd_event_create(struct kfd *k, uint32_t type, bool auto_reset, struct kfd_event *out)
 {
-	struct kfd_ioctl_create_event_args a = { .event_type = type, .auto_reset = auto_reset };
+	struct kfd_ioctl_create_event_args a = {.event_type = type, .auto_reset = auto_reset};
 	bool signal = type == KFD_IOC_EVENT_SIGNAL || type == KFD_IOC_EVENT_DEBUG;
 	struct kfd_process_state *s = kfd_process_get();
-	struct kfd_event_page fresh = { 0 };
+	struct kfd_event_page fresh = {0};
 	int rc = 0;
 
 	if (signal && !s->page.va) {
@@ -81,11 +80,11 @@ int kfd_event_create(struct kfd *k, uint32_t type, bool auto_reset, struct kfd_e
 	}
 	rc = kfd_call(k->fd, &k->facts, AMDKFD_IOC_CREATE_EVENT, &a);
 	if (fresh.va) {
-		/* The page may be installed although the event was not made; then the kernel will not
-		 * give it back (EPERM), and it is the page from now on. */
+		/* The page may be installed although the event was not made; then the kernel will
+		 * not give it back (EPERM), and it is the page from now on. */
 		if (rc == 0 || kfd_ioctl(k->fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU,
 					 &(struct kfd_ioctl_free_memory_of_gpu_args){
-						 .handle = fresh.handle }) == -EPERM)
+						 .handle = fresh.handle}) == -EPERM)
 			s->page = fresh;
 		else
 			page_drop(k, &fresh);
@@ -105,21 +104,21 @@ out:
 
 int kfd_event_destroy(struct kfd *k, uint32_t id)
 {
-	struct kfd_ioctl_destroy_event_args a = { .event_id = id };
+	struct kfd_ioctl_destroy_event_args a = {.event_id = id};
 
 	return kfd_call(k->fd, &k->facts, AMDKFD_IOC_DESTROY_EVENT, &a);
 }
 
 int kfd_event_set(struct kfd *k, uint32_t id)
 {
-	struct kfd_ioctl_set_event_args a = { .event_id = id };
+	struct kfd_ioctl_set_event_args a = {.event_id = id};
 
 	return kfd_call(k->fd, &k->facts, AMDKFD_IOC_SET_EVENT, &a);
 }
 
 int kfd_event_reset(struct kfd *k, uint32_t id)
 {
-	struct kfd_ioctl_reset_event_args a = { .event_id = id };
+	struct kfd_ioctl_reset_event_args a = {.event_id = id};
 
 	return kfd_call(k->fd, &k->facts, AMDKFD_IOC_RESET_EVENT, &a);
 }
@@ -127,8 +126,10 @@ int kfd_event_reset(struct kfd *k, uint32_t id)
 int kfd_events_wait(struct kfd *k, struct kfd_event_data *ev, uint32_t n, bool all,
 		    uint32_t timeout_ms, uint32_t *left)
 {
-	struct kfd_ioctl_wait_events_args a = { .events_ptr = (uintptr_t)ev, .num_events = n,
-						 .wait_for_all = all, .timeout = timeout_ms };
+	struct kfd_ioctl_wait_events_args a = {.events_ptr = (uintptr_t)ev,
+					       .num_events = n,
+					       .wait_for_all = all,
+					       .timeout = timeout_ms};
 	int rc = ioctl(k->fd, AMDKFD_IOC_WAIT_EVENTS, &a) == 0 ? 0 : -errno;
 
 	if (left)
@@ -138,7 +139,8 @@ int kfd_events_wait(struct kfd *k, struct kfd_event_data *ev, uint32_t n, bool a
 	if (rc < 0) {
 		char text[400];
 
-		kfd_explain(_IOC_NR(AMDKFD_IOC_WAIT_EVENTS), &a, -rc, &k->facts, text, sizeof(text));
+		kfd_explain(_IOC_NR(AMDKFD_IOC_WAIT_EVENTS), &a, -rc, &k->facts, text,
+			    sizeof(text));
 		kfd_reason_set("%s", text);
 		return rc;
 	}

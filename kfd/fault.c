@@ -9,10 +9,10 @@
 #include "kfd/kfd.h"
 
 static const char *const client_names[] = {
-	[0] = "CB/DB",	    [2] = "GE1",	 [3] = "GE2",	  [4] = "CPF",	  [5] = "CPC",
-	[6] = "CPG",	    [7] = "RLC",	 [8] = "TCP",	  [9] = "SQC (inst)",
-	[10] = "SQC (data)", [11] = "SQG",	 [13] = "SDMA0",  [14] = "SDMA1", [15] = "GCR",
-	[16] = "SDMA2",	    [17] = "SDMA3",
+	[0] = "CB/DB",      [2] = "GE1",         [3] = "GE2",    [4] = "CPF",
+	[5] = "CPC",        [6] = "CPG",         [7] = "RLC",    [8] = "TCP",
+	[9] = "SQC (inst)", [10] = "SQC (data)", [11] = "SQG",   [13] = "SDMA0",
+	[14] = "SDMA1",     [15] = "GCR",        [16] = "SDMA2", [17] = "SDMA3",
 };
 
 void kfd_fault_status_decode(uint32_t status, struct kfd_fault_status *out)
@@ -39,25 +39,25 @@ static const struct {
 	uint32_t code;
 	const char *name;
 } exceptions[] = {
-	{ EC_QUEUE_WAVE_ABORT, "wave aborted" },
-	{ EC_QUEUE_WAVE_TRAP, "wave trap" },
-	{ EC_QUEUE_WAVE_MATH_ERROR, "math exception" },
-	{ EC_QUEUE_WAVE_ILLEGAL_INSTRUCTION, "illegal instruction" },
-	{ EC_QUEUE_WAVE_MEMORY_VIOLATION, "memory violation" },
-	{ EC_QUEUE_WAVE_APERTURE_VIOLATION, "aperture violation" },
-	{ EC_QUEUE_PACKET_DISPATCH_DIM_INVALID, "invalid dimensions in a dispatch packet" },
-	{ EC_QUEUE_PACKET_DISPATCH_GROUP_SEGMENT_SIZE_INVALID, "group segment too large" },
-	{ EC_QUEUE_PACKET_DISPATCH_CODE_INVALID, "invalid kernel object" },
-	{ EC_QUEUE_PACKET_RESERVED, "reserved packet field set" },
-	{ EC_QUEUE_PACKET_UNSUPPORTED, "unsupported packet" },
-	{ EC_QUEUE_PACKET_DISPATCH_WORK_GROUP_SIZE_INVALID, "invalid workgroup size" },
-	{ EC_QUEUE_PACKET_DISPATCH_REGISTER_INVALID, "too many registers" },
-	{ EC_QUEUE_PACKET_VENDOR_UNSUPPORTED, "unsupported vendor packet" },
-	{ EC_QUEUE_PREEMPTION_ERROR, "preemption failed" },
-	{ EC_DEVICE_MEMORY_VIOLATION, "device memory violation" },
-	{ EC_DEVICE_RAS_ERROR, "RAS error" },
-	{ EC_DEVICE_FATAL_HALT, "device halted" },
-	{ EC_PROCESS_DEVICE_REMOVE, "device removed" },
+	{EC_QUEUE_WAVE_ABORT, "wave aborted"},
+	{EC_QUEUE_WAVE_TRAP, "wave trap"},
+	{EC_QUEUE_WAVE_MATH_ERROR, "math exception"},
+	{EC_QUEUE_WAVE_ILLEGAL_INSTRUCTION, "illegal instruction"},
+	{EC_QUEUE_WAVE_MEMORY_VIOLATION, "memory violation"},
+	{EC_QUEUE_WAVE_APERTURE_VIOLATION, "aperture violation"},
+	{EC_QUEUE_PACKET_DISPATCH_DIM_INVALID, "invalid dimensions in a dispatch packet"},
+	{EC_QUEUE_PACKET_DISPATCH_GROUP_SEGMENT_SIZE_INVALID, "group segment too large"},
+	{EC_QUEUE_PACKET_DISPATCH_CODE_INVALID, "invalid kernel object"},
+	{EC_QUEUE_PACKET_RESERVED, "reserved packet field set"},
+	{EC_QUEUE_PACKET_UNSUPPORTED, "unsupported packet"},
+	{EC_QUEUE_PACKET_DISPATCH_WORK_GROUP_SIZE_INVALID, "invalid workgroup size"},
+	{EC_QUEUE_PACKET_DISPATCH_REGISTER_INVALID, "too many registers"},
+	{EC_QUEUE_PACKET_VENDOR_UNSUPPORTED, "unsupported vendor packet"},
+	{EC_QUEUE_PREEMPTION_ERROR, "preemption failed"},
+	{EC_DEVICE_MEMORY_VIOLATION, "device memory violation"},
+	{EC_DEVICE_RAS_ERROR, "RAS error"},
+	{EC_DEVICE_FATAL_HALT, "device halted"},
+	{EC_PROCESS_DEVICE_REMOVE, "device removed"},
 };
 
 int kfd_exception_names(uint64_t mask, char *text, size_t len)
@@ -76,7 +76,8 @@ int kfd_exception_names(uint64_t mask, char *text, size_t len)
 			if (exceptions[i].code == bit + 1)
 				name = exceptions[i].name;
 		if (name)
-			n = snprintf(text + at, at < len ? len - at : 0, "%s%s", at ? ", " : "", name);
+			n = snprintf(text + at, at < len ? len - at : 0, "%s%s", at ? ", " : "",
+				     name);
 		else
 			n = snprintf(text + at, at < len ? len - at : 0, "%sexception %u",
 				     at ? ", " : "", bit + 1);

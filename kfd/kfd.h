@@ -38,8 +38,8 @@ int kfd_open(const struct kfd_open_opts *opts, struct kfd **out, char *why, size
 /* NULL is fine. Queues, BOs and events must be gone: the kernel keeps them, not the fd. */
 void kfd_close(struct kfd *k);
 
-int kfd_fd(const struct kfd *k);	 /* /dev/kfd */
-int kfd_render_fd(const struct kfd *k);	 /* the file whose VM was acquired: mmap BOs on it */
+int kfd_fd(const struct kfd *k);        /* /dev/kfd */
+int kfd_render_fd(const struct kfd *k); /* the file whose VM was acquired: mmap BOs on it */
 uint32_t kfd_gpu_id(const struct kfd *k);
 uint32_t kfd_minor(const struct kfd *k); /* interface 1.minor */
 const struct topology_node *kfd_node(const struct kfd *k);
@@ -56,9 +56,9 @@ void kfd_reason_set(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int kfd_version_get(int fd, uint32_t *major, uint32_t *minor);
 
 struct kfd_clocks {
-	uint64_t gpu;	     /* ticks of the GPU's counter (100 MHz on gfx1151) */
-	uint64_t cpu_ns;     /* CLOCK_MONOTONIC_RAW */
-	uint64_t system_ns;  /* CLOCK_BOOTTIME */
+	uint64_t gpu;       /* ticks of the GPU's counter (100 MHz on gfx1151) */
+	uint64_t cpu_ns;    /* CLOCK_MONOTONIC_RAW */
+	uint64_t system_ns; /* CLOCK_BOOTTIME */
 	uint64_t system_hz;
 };
 int kfd_clocks_get(struct kfd *k, struct kfd_clocks *out);
@@ -108,14 +108,14 @@ int kfd_queue_wave_state(struct kfd *k, uint32_t queue_id, struct kfd_wave_state
 
 struct kfd_event {
 	uint32_t id;
-	uint32_t trigger; /* what the GPU sends with the interrupt */
-	uint32_t slot;	  /* index into the event page; SIGNAL only */
+	uint32_t trigger;  /* what the GPU sends with the interrupt */
+	uint32_t slot;     /* index into the event page; SIGNAL only */
 	uint64_t *mailbox; /* &page[slot], same address for CPU and GPU; SIGNAL only, else NULL */
 };
 /* type: KFD_IOC_EVENT_*. The first SIGNAL event makes the event page. */
 int kfd_event_create(struct kfd *k, uint32_t type, bool auto_reset, struct kfd_event *out);
 int kfd_event_destroy(struct kfd *k, uint32_t id);
-int kfd_event_set(struct kfd *k, uint32_t id);	 /* SIGNAL only */
+int kfd_event_set(struct kfd *k, uint32_t id);   /* SIGNAL only */
 int kfd_event_reset(struct kfd *k, uint32_t id); /* SIGNAL only */
 /* 0 complete, 1 timed out, -EINTR (timeout_ms not consumed), -EIO an event was destroyed.
  * timeout_ms 0 polls, 0xffffffff waits for ever; *left (may be NULL) gets the remaining ms. */
@@ -148,19 +148,25 @@ enum kfd_smi_id {
 };
 
 /* One message. Fields a message does not carry are 0 and unmarked in `has`. */
-enum { KFD_SMI_HAS_NS = 1, KFD_SMI_HAS_PID = 2, KFD_SMI_HAS_NODE = 4, KFD_SMI_HAS_TRIGGER = 8,
-       KFD_SMI_HAS_RANGE = 16, KFD_SMI_HAS_SEQ = 32 };
+enum {
+	KFD_SMI_HAS_NS = 1,
+	KFD_SMI_HAS_PID = 2,
+	KFD_SMI_HAS_NODE = 4,
+	KFD_SMI_HAS_TRIGGER = 8,
+	KFD_SMI_HAS_RANGE = 16,
+	KFD_SMI_HAS_SEQ = 32
+};
 struct kfd_smi_event {
 	uint32_t id; /* also ids not in the table above */
 	uint32_t has;
 	uint64_t ns; /* CLOCK_BOOTTIME */
 	int64_t pid;
-	uint32_t node;	  /* gpu_id */
-	uint32_t trigger; /* kfd_queue_eviction_trigger, ... */
-	bool rescheduled; /* QUEUE_RESTORE 'R' */
-	uint64_t seq;	  /* resets */
+	uint32_t node;      /* gpu_id */
+	uint32_t trigger;   /* kfd_queue_eviction_trigger, ... */
+	bool rescheduled;   /* QUEUE_RESTORE 'R' */
+	uint64_t seq;       /* resets */
 	uint64_t va, bytes; /* range of UNMAP, MIGRATE_*; va of PAGE_FAULT_* */
-	char text[96];	  /* the message after its id */
+	char text[96];      /* the message after its id */
 };
 /* Opens a message stream; mask bit (id - 1). Returns an O_CLOEXEC fd, non-blocking reads. */
 int kfd_smi_open(struct kfd *k, uint64_t mask);
@@ -185,7 +191,7 @@ const char *kfd_marketing_name(const struct kfd *k); /* NULL: unknown */
 struct kfd_facts {
 	uint32_t gpu_id;
 	uint32_t minor;
-	bool bound;		 /* ACQUIRE_VM succeeded */
+	bool bound; /* ACQUIRE_VM succeeded */
 	uint64_t cwsr_size, ctl_stack_size, debug_size, eop_size;
 	uint32_t sdma_engines;
 	uint64_t gpuvm_base, gpuvm_limit;

@@ -25,7 +25,7 @@ int kfd_memory_alloc(struct kfd *k, uint64_t va, uint64_t size, uint32_t flags, 
 
 int kfd_memory_free(struct kfd *k, uint64_t handle)
 {
-	struct kfd_ioctl_free_memory_of_gpu_args a = { .handle = handle };
+	struct kfd_ioctl_free_memory_of_gpu_args a = {.handle = handle};
 
 	return kfd_call(k->fd, &k->facts, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &a);
 }
@@ -33,9 +33,8 @@ int kfd_memory_free(struct kfd *k, uint64_t handle)
 int kfd_memory_map(struct kfd *k, uint64_t handle)
 {
 	uint32_t gpu = k->node->gpu_id;
-	struct kfd_ioctl_map_memory_to_gpu_args a = { .handle = handle,
-						       .device_ids_array_ptr = (uintptr_t)&gpu,
-						       .n_devices = 1 };
+	struct kfd_ioctl_map_memory_to_gpu_args a = {
+		.handle = handle, .device_ids_array_ptr = (uintptr_t)&gpu, .n_devices = 1};
 	int rc = kfd_call(k->fd, &k->facts, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &a);
 
 	/* The kernel may have mapped some devices, or mapped all and failed in the flush that
@@ -55,16 +54,15 @@ int kfd_memory_map(struct kfd *k, uint64_t handle)
 int kfd_memory_unmap(struct kfd *k, uint64_t handle)
 {
 	uint32_t gpu = k->node->gpu_id;
-	struct kfd_ioctl_unmap_memory_from_gpu_args a = { .handle = handle,
-							   .device_ids_array_ptr = (uintptr_t)&gpu,
-							   .n_devices = 1 };
+	struct kfd_ioctl_unmap_memory_from_gpu_args a = {
+		.handle = handle, .device_ids_array_ptr = (uintptr_t)&gpu, .n_devices = 1};
 
 	return kfd_call(k->fd, &k->facts, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &a);
 }
 
 int kfd_memory_available(struct kfd *k, uint64_t *bytes)
 {
-	struct kfd_ioctl_get_available_memory_args a = { .gpu_id = k->node->gpu_id };
+	struct kfd_ioctl_get_available_memory_args a = {.gpu_id = k->node->gpu_id};
 	int rc = kfd_call(k->fd, &k->facts, AMDKFD_IOC_AVAILABLE_MEMORY, &a);
 
 	if (rc == 0)

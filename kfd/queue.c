@@ -31,7 +31,7 @@ int kfd_queue_update(struct kfd *k, uint32_t queue_id, uint64_t ring, uint32_t r
 
 int kfd_queue_destroy(struct kfd *k, uint32_t queue_id, bool *consumed)
 {
-	struct kfd_ioctl_destroy_queue_args a = { .queue_id = queue_id };
+	struct kfd_ioctl_destroy_queue_args a = {.queue_id = queue_id};
 	int rc = kfd_call(k->fd, &k->facts, AMDKFD_IOC_DESTROY_QUEUE, &a);
 
 	/* kfd_process_queue_manager.c:pqm_destroy_queue: a queue the hardware did not give back is
@@ -44,9 +44,9 @@ int kfd_queue_destroy(struct kfd *k, uint32_t queue_id, bool *consumed)
 int kfd_queue_wave_state(struct kfd *k, uint32_t queue_id, struct kfd_wave_state *out,
 			 uint32_t *ctl_stack_used, uint32_t *save_area_used)
 {
-	struct kfd_wave_state state = { 0 };
-	struct kfd_ioctl_get_queue_wave_state_args a = { .ctl_stack_address = (uintptr_t)&state,
-							  .queue_id = queue_id };
+	struct kfd_wave_state state = {0};
+	struct kfd_ioctl_get_queue_wave_state_args a = {.ctl_stack_address = (uintptr_t)&state,
+							.queue_id = queue_id};
 	int rc = kfd_call(k->fd, &k->facts, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &a);
 
 	if (rc < 0)

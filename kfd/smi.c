@@ -7,7 +7,7 @@
 
 int kfd_smi_open(struct kfd *k, uint64_t mask)
 {
-	struct kfd_ioctl_smi_events_args a = { .gpuid = k->node->gpu_id };
+	struct kfd_ioctl_smi_events_args a = {.gpuid = k->node->gpu_id};
 	int rc = kfd_call(k->fd, &k->facts, AMDKFD_IOC_SMI_EVENTS, &a);
 	int fd, flags;
 

@@ -49,8 +49,8 @@ static void parse_body(struct kfd_smi_event *e)
 		}
 		break;
 	case KFD_SMI_UNMAP:
-		if (sscanf(e->text, "%llu -%lld @%llx(%llx) %x %u", &ns, &pid, &a, &b, &node, &trig) ==
-		    6) {
+		if (sscanf(e->text, "%llu -%lld @%llx(%llx) %x %u", &ns, &pid, &a, &b, &node,
+			   &trig) == 6) {
 			e->ns = ns, e->pid = pid, e->va = a << 12, e->bytes = b << 12;
 			e->node = node, e->trigger = trig;
 			e->has |= KFD_SMI_HAS_NS | KFD_SMI_HAS_PID | KFD_SMI_HAS_NODE |
@@ -82,7 +82,7 @@ static void parse_body(struct kfd_smi_event *e)
 size_t kfd_smi_parse(const char *text, size_t len, struct kfd_smi_event *out, bool *ok)
 {
 	const char *nl = memchr(text, '\n', len);
-	struct kfd_smi_event e = { 0 };
+	struct kfd_smi_event e = {0};
 	char line[128];
 	char *end;
 	size_t n;

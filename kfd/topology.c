@@ -108,8 +108,7 @@ static int read_node(const char *root, unsigned index, struct topology_node *nod
 	if (n > 0) {
 		int len = (int)strcspn(text, "\n");
 
-		snprintf(node->name, sizeof(node->name), "%.*s",
-			 len < n ? len : (int)n, text);
+		snprintf(node->name, sizeof(node->name), "%.*s", len < n ? len : (int)n, text);
 	}
 
 	snprintf(path, sizeof(path), "%s/properties", dir);

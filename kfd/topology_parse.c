@@ -9,7 +9,7 @@ static const struct {
 	const char *name;
 	size_t offset;
 } properties[] = {
-#define X(name) { #name, offsetof(struct topology_node, name) },
+#define X(name) {#name, offsetof(struct topology_node, name)},
 	TOPOLOGY_PROPERTIES(X)
 #undef X
 };
@@ -55,16 +55,17 @@ int topology_parse_properties(const char *text, size_t len, struct topology_node
 			p = stop + 1;
 			continue;
 		}
-		/* A number may have been cut off with the newline; "19185" of 19185664 would be taken
-		 * for a size. */
+		/* A number may have been cut off with the newline; "19185" of 19185664 would be
+		 * taken for a size. */
 		if (!eol) {
-			snprintf(why, why_len, "properties line %u ends without newline: \"%.*s\"", line,
-				 (int)(stop - p > 60 ? 60 : stop - p), p);
+			snprintf(why, why_len, "properties line %u ends without newline: \"%.*s\"",
+				 line, (int)(stop - p > 60 ? 60 : stop - p), p);
 			return -EINVAL;
 		}
 		if (!space || space == p || parse_decimal(space + 1, stop, &value) < 0) {
 			snprintf(why, why_len,
-				 "properties line %u is \"%.*s\"; wanted: a name, a space, a decimal number",
+				 "properties line %u is \"%.*s\"; wanted: a name, a space, a "
+				 "decimal number",
 				 line, (int)(stop - p > 60 ? 60 : stop - p), p);
 			return -EINVAL;
 		}
@@ -93,8 +94,8 @@ int topology_parse_number(const char *text, size_t len, uint64_t *out)
 int topology_check_gpu(const struct topology_node *n, char *why, size_t why_len)
 {
 	static const enum topology_property wanted[] = {
-		TOPOLOGY_simd_count,	     TOPOLOGY_simd_per_cu,
-		TOPOLOGY_array_count,	     TOPOLOGY_simd_arrays_per_engine,
+		TOPOLOGY_simd_count,         TOPOLOGY_simd_per_cu,
+		TOPOLOGY_array_count,        TOPOLOGY_simd_arrays_per_engine,
 		TOPOLOGY_max_waves_per_simd, TOPOLOGY_gfx_target_version,
 		TOPOLOGY_drm_render_minor,   TOPOLOGY_max_slots_scratch_cu,
 	};
@@ -122,5 +123,6 @@ uint32_t topology_cus(const struct topology_node *n)
 
 uint32_t topology_shader_engines(const struct topology_node *n)
 {
-	return n->simd_arrays_per_engine ? (uint32_t)(n->array_count / n->simd_arrays_per_engine) : 0;
+	return n->simd_arrays_per_engine ? (uint32_t)(n->array_count / n->simd_arrays_per_engine)
+					 : 0;
 }

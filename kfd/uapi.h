@@ -49,7 +49,7 @@ struct kfd_ioctl_acquire_vm_args {
 	__u32 gpu_id;
 };
 
-#define KFD_IOC_CACHE_POLICY_COHERENT	 0
+#define KFD_IOC_CACHE_POLICY_COHERENT    0
 #define KFD_IOC_CACHE_POLICY_NONCOHERENT 1
 
 struct kfd_ioctl_set_memory_policy_args {
@@ -81,9 +81,9 @@ struct kfd_ioctl_runtime_enable_args {
 
 /* ---- memory --------------------------------------------------------------------- */
 
-#define KFD_IOC_ALLOC_MEM_FLAGS_VRAM	      (1u << 0)
-#define KFD_IOC_ALLOC_MEM_FLAGS_GTT	      (1u << 1)
-#define KFD_IOC_ALLOC_MEM_FLAGS_USERPTR	      (1u << 2)
+#define KFD_IOC_ALLOC_MEM_FLAGS_VRAM          (1u << 0)
+#define KFD_IOC_ALLOC_MEM_FLAGS_GTT           (1u << 1)
+#define KFD_IOC_ALLOC_MEM_FLAGS_USERPTR       (1u << 2)
 #define KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL      (1u << 3)
 #define KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP    (1u << 4)
 #define KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS    (1u << 23)
@@ -92,14 +92,14 @@ struct kfd_ioctl_runtime_enable_args {
 #define KFD_IOC_ALLOC_MEM_FLAGS_COHERENT      (1u << 26)
 #define KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM (1u << 27)
 #define KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE (1u << 28)
-#define KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC	      (1u << 29)
+#define KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC        (1u << 29)
 #define KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE    (1u << 30)
 #define KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE      (1u << 31)
 
 struct kfd_ioctl_alloc_memory_of_gpu_args {
 	__u64 va_addr;
 	__u64 size;
-	__u64 handle;	   /* out */
+	__u64 handle;      /* out */
 	__u64 mmap_offset; /* in: user pointer with USERPTR; out */
 	__u32 gpu_id;
 	__u32 flags;
@@ -131,10 +131,10 @@ struct kfd_ioctl_get_available_memory_args {
 
 /* ---- queues ---------------------------------------------------------------------- */
 
-#define KFD_IOC_QUEUE_TYPE_COMPUTE	  0
-#define KFD_IOC_QUEUE_TYPE_SDMA		  1
-#define KFD_IOC_QUEUE_TYPE_COMPUTE_AQL	  2
-#define KFD_IOC_QUEUE_TYPE_SDMA_XGMI	  3
+#define KFD_IOC_QUEUE_TYPE_COMPUTE        0
+#define KFD_IOC_QUEUE_TYPE_SDMA           1
+#define KFD_IOC_QUEUE_TYPE_COMPUTE_AQL    2
+#define KFD_IOC_QUEUE_TYPE_SDMA_XGMI      3
 #define KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID 4
 
 /* 96 bytes since 1.17. */
@@ -187,7 +187,7 @@ struct kfd_context_save_area_header {
 	} wave_state;
 	__u32 debug_offset, debug_size;
 	__u64 err_payload_addr; /* the kernel ORs exception bits into this 64-bit word ... */
-	__u32 err_event_id;	/* ... and sets this event */
+	__u32 err_event_id;     /* ... and sets this event */
 	__u32 reserved1;
 };
 
@@ -218,14 +218,14 @@ enum kfd_dbg_trap_exception_code {
 	EC_PROCESS_RUNTIME = 48,
 	EC_PROCESS_DEVICE_REMOVE = 49,
 };
-#define KFD_EC_MASK(ecode) (1ULL << ((ecode) - 1))
+#define KFD_EC_MASK(ecode) (1ULL << ((ecode)-1))
 
 /* ---- events ------------------------------------------------------------------------ */
 
-#define KFD_IOC_EVENT_SIGNAL	   0
+#define KFD_IOC_EVENT_SIGNAL       0
 #define KFD_IOC_EVENT_HW_EXCEPTION 3
-#define KFD_IOC_EVENT_DEBUG	   5
-#define KFD_IOC_EVENT_MEMORY	   8
+#define KFD_IOC_EVENT_DEBUG        5
+#define KFD_IOC_EVENT_MEMORY       8
 
 #define KFD_IOC_WAIT_RESULT_COMPLETE 0
 #define KFD_IOC_WAIT_RESULT_TIMEOUT  1
@@ -237,7 +237,7 @@ struct kfd_ioctl_create_event_args {
 	__u32 event_type;
 	__u32 auto_reset;
 	__u32 node_id;
-	__u32 event_id;		/* out */
+	__u32 event_id;         /* out */
 	__u32 event_slot_index; /* out; SIGNAL and DEBUG only */
 };
 
@@ -264,11 +264,11 @@ struct kfd_event_data {
 			__u64 va;
 			__u32 gpu_id;
 			__u32 error_type; /* 0 no RAS error, 1 ECC, 2 poison, 3 hang */
-		} memory; /* out, MEMORY */
+		} memory;                 /* out, MEMORY */
 		struct {
 			__u32 reset_type, reset_cause, memory_lost;
 			__u32 gpu_id;
-		} hw;		      /* out, HW_EXCEPTION */
+		} hw;                 /* out, HW_EXCEPTION */
 		__u64 last_event_age; /* in and out, SIGNAL; 0 = not used */
 	};
 	__u64 kfd_event_data_ext;
@@ -280,7 +280,7 @@ struct kfd_ioctl_wait_events_args {
 	__u64 events_ptr;
 	__u32 num_events;
 	__u32 wait_for_all;
-	__u32 timeout;	   /* ms, in and out */
+	__u32 timeout;     /* ms, in and out */
 	__u32 wait_result; /* out */
 };
 
@@ -291,37 +291,36 @@ struct kfd_ioctl_smi_events_args {
 
 /* ---- numbers ---------------------------------------------------------------------- */
 
-#define AMDKFD_IOC_GET_VERSION	      _IOR('K', 0x01, struct kfd_ioctl_get_version_args)
-#define AMDKFD_IOC_CREATE_QUEUE	      _IOWR('K', 0x02, struct kfd_ioctl_create_queue_args)
+#define AMDKFD_IOC_GET_VERSION        _IOR('K', 0x01, struct kfd_ioctl_get_version_args)
+#define AMDKFD_IOC_CREATE_QUEUE       _IOWR('K', 0x02, struct kfd_ioctl_create_queue_args)
 #define AMDKFD_IOC_DESTROY_QUEUE      _IOWR('K', 0x03, struct kfd_ioctl_destroy_queue_args)
 #define AMDKFD_IOC_SET_MEMORY_POLICY  _IOW('K', 0x04, struct kfd_ioctl_set_memory_policy_args)
 #define AMDKFD_IOC_GET_CLOCK_COUNTERS _IOWR('K', 0x05, struct kfd_ioctl_get_clock_counters_args)
-#define AMDKFD_IOC_UPDATE_QUEUE	      _IOW('K', 0x07, struct kfd_ioctl_update_queue_args)
-#define AMDKFD_IOC_CREATE_EVENT	      _IOWR('K', 0x08, struct kfd_ioctl_create_event_args)
+#define AMDKFD_IOC_UPDATE_QUEUE       _IOW('K', 0x07, struct kfd_ioctl_update_queue_args)
+#define AMDKFD_IOC_CREATE_EVENT       _IOWR('K', 0x08, struct kfd_ioctl_create_event_args)
 #define AMDKFD_IOC_DESTROY_EVENT      _IOW('K', 0x09, struct kfd_ioctl_destroy_event_args)
-#define AMDKFD_IOC_SET_EVENT	      _IOW('K', 0x0a, struct kfd_ioctl_set_event_args)
-#define AMDKFD_IOC_RESET_EVENT	      _IOW('K', 0x0b, struct kfd_ioctl_reset_event_args)
-#define AMDKFD_IOC_WAIT_EVENTS	      _IOWR('K', 0x0c, struct kfd_ioctl_wait_events_args)
-#define AMDKFD_IOC_SET_SCRATCH_BACKING_VA \
+#define AMDKFD_IOC_SET_EVENT          _IOW('K', 0x0a, struct kfd_ioctl_set_event_args)
+#define AMDKFD_IOC_RESET_EVENT        _IOW('K', 0x0b, struct kfd_ioctl_reset_event_args)
+#define AMDKFD_IOC_WAIT_EVENTS        _IOWR('K', 0x0c, struct kfd_ioctl_wait_events_args)
+#define AMDKFD_IOC_SET_SCRATCH_BACKING_VA                                                          \
 	_IOWR('K', 0x11, struct kfd_ioctl_set_scratch_backing_va_args)
 #define AMDKFD_IOC_SET_TRAP_HANDLER _IOW('K', 0x13, struct kfd_ioctl_set_trap_handler_args)
-#define AMDKFD_IOC_GET_PROCESS_APERTURES_NEW \
+#define AMDKFD_IOC_GET_PROCESS_APERTURES_NEW                                                       \
 	_IOWR('K', 0x14, struct kfd_ioctl_get_process_apertures_new_args)
-#define AMDKFD_IOC_ACQUIRE_VM	       _IOW('K', 0x15, struct kfd_ioctl_acquire_vm_args)
+#define AMDKFD_IOC_ACQUIRE_VM          _IOW('K', 0x15, struct kfd_ioctl_acquire_vm_args)
 #define AMDKFD_IOC_ALLOC_MEMORY_OF_GPU _IOWR('K', 0x16, struct kfd_ioctl_alloc_memory_of_gpu_args)
 #define AMDKFD_IOC_FREE_MEMORY_OF_GPU  _IOW('K', 0x17, struct kfd_ioctl_free_memory_of_gpu_args)
 #define AMDKFD_IOC_MAP_MEMORY_TO_GPU   _IOWR('K', 0x18, struct kfd_ioctl_map_memory_to_gpu_args)
-#define AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU \
+#define AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU                                                           \
 	_IOWR('K', 0x19, struct kfd_ioctl_unmap_memory_from_gpu_args)
-#define AMDKFD_IOC_GET_QUEUE_WAVE_STATE \
-	_IOWR('K', 0x1b, struct kfd_ioctl_get_queue_wave_state_args)
-#define AMDKFD_IOC_SMI_EVENTS	    _IOWR('K', 0x1f, struct kfd_ioctl_smi_events_args)
-#define AMDKFD_IOC_AVAILABLE_MEMORY _IOWR('K', 0x23, struct kfd_ioctl_get_available_memory_args)
-#define AMDKFD_IOC_RUNTIME_ENABLE   _IOWR('K', 0x25, struct kfd_ioctl_runtime_enable_args)
+#define AMDKFD_IOC_GET_QUEUE_WAVE_STATE _IOWR('K', 0x1b, struct kfd_ioctl_get_queue_wave_state_args)
+#define AMDKFD_IOC_SMI_EVENTS           _IOWR('K', 0x1f, struct kfd_ioctl_smi_events_args)
+#define AMDKFD_IOC_AVAILABLE_MEMORY     _IOWR('K', 0x23, struct kfd_ioctl_get_available_memory_args)
+#define AMDKFD_IOC_RUNTIME_ENABLE       _IOWR('K', 0x25, struct kfd_ioctl_runtime_enable_args)
 
 /* Byte offsets of mmap on /dev/kfd: type in 63:62, gpu_id in 61:46 (kfd_priv.h KFD_MMAP_*). */
 #define KFD_OFFSET_TYPE_DOORBELL (3ULL << 62)
-#define KFD_OFFSET_GPU_ID_SHIFT	 46
+#define KFD_OFFSET_GPU_ID_SHIFT  46
 /* One process's doorbells on gfx11 with MES: 1024 of 8 bytes (kfd_doorbell.c). */
 #define KFD_DOORBELL_BYTES 8192u
 

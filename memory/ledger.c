@@ -70,8 +70,8 @@ int ledger_reserve(struct ledger *l, unsigned n)
 {
 	int rc = grow((void **)&l->records, &l->cap, l->n + n, sizeof(*l->records));
 
-	return rc < 0 ? rc : grow((void **)&l->lives, &l->lives_cap, l->nlives + 1,
-				  sizeof(*l->lives));
+	return rc < 0 ? rc
+		      : grow((void **)&l->lives, &l->lives_cap, l->nlives + 1, sizeof(*l->lives));
 }
 
 const char *ledger_owner(struct ledger *l, const char *name)
@@ -91,7 +91,7 @@ const char *ledger_owner(struct ledger *l, const char *name)
 		l->owners_cap = cap;
 	}
 	o = &l->owners[l->nowners];
-	*o = (struct owner){ .name = strdup(name) };
+	*o = (struct owner){.name = strdup(name)};
 	if (!o->name)
 		return NULL;
 	l->nowners++;
@@ -114,8 +114,8 @@ void ledger_enter(struct ledger *l, const struct ledger_record *r)
 	switch (r->kind) {
 	case LEDGER_ALLOC:
 	case LEDGER_ADOPT:
-		l->lives[l->nlives++] = (struct life){ r->owner, r->va, r->size, r->handle,
-						       r->generation, true };
+		l->lives[l->nlives++] =
+			(struct life){r->owner, r->va, r->size, r->handle, r->generation, true};
 		l->live += r->size;
 		if (l->live > l->peak)
 			l->peak = l->live;
@@ -139,15 +139,16 @@ void ledger_enter(struct ledger *l, const struct ledger_record *r)
 uint64_t ledger_read(const struct ledger *l, uint64_t first, struct ledger_record *out, uint64_t n)
 {
 	if (first < l->n && out)
-		memcpy(out, l->records + first, (n < l->n - first ? n : l->n - first) * sizeof(*out));
+		memcpy(out, l->records + first,
+		       (n < l->n - first ? n : l->n - first) * sizeof(*out));
 	return l->n;
 }
 
 unsigned ledger_usage(const struct ledger *l, struct memory_usage *rows, unsigned n)
 {
 	for (unsigned i = 0; i < l->nowners && i < n; i++)
-		rows[i] = (struct memory_usage){ l->owners[i].name, l->owners[i].live,
-						 l->owners[i].peak, l->owners[i].count };
+		rows[i] = (struct memory_usage){l->owners[i].name, l->owners[i].live,
+						l->owners[i].peak, l->owners[i].count};
 	return l->nowners;
 }
 

@@ -157,8 +157,8 @@ int memory_destroy(struct memory *m)
 		return 0;
 	pthread_mutex_lock(&m->lock);
 	for (const struct bo *b = m->bos; b; b = b->next)
-		fprintf(stderr, "memory: still alive: %s, %" PRIu64 " bytes at 0x%" PRIx64 "\n", b->owner,
-			b->size, b->va);
+		fprintf(stderr, "memory: still alive: %s, %" PRIu64 " bytes at 0x%" PRIx64 "\n",
+			b->owner, b->size, b->va);
 	if (m->bos) {
 		pthread_mutex_unlock(&m->lock);
 		return -EBUSY;
@@ -195,7 +195,8 @@ static int check_desc(const struct bo_desc *d)
 		return refuse(d, "wanted: a VA that is a multiple of the alignment");
 	if ((d->placement == BO_USERPTR) != (d->userptr != NULL))
 		return refuse(d, "wanted: userptr with placement BO_USERPTR, and only then");
-	if (d->placement == BO_USERPTR && ((uintptr_t)d->userptr & (PAGE - 1) || d->size & (PAGE - 1)))
+	if (d->placement == BO_USERPTR &&
+	    ((uintptr_t)d->userptr & (PAGE - 1) || d->size & (PAGE - 1)))
 		return refuse(d, "wanted: userptr and size in whole pages");
 	/* The memory is at its address already; the GPU sees it there too. */
 	if (d->placement == BO_USERPTR && d->va && d->va != (uintptr_t)d->userptr)
@@ -263,14 +264,15 @@ static int map_cpu(struct memory *m, struct bo *b, uint64_t offset)
 	void *p;
 
 	if (doorbell)
-		offset = KFD_OFFSET_TYPE_DOORBELL |
-			 (uint64_t)kfd_gpu_id(m->kfd) << KFD_OFFSET_GPU_ID_SHIFT;
-	p = mmap((void *)(uintptr_t)b->va, b->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-		 (off_t)offset);
+		offset = KFD_OFFSET_TYPE_DOORBELL | (uint64_t)kfd_gpu_id(m->kfd)
+							    << KFD_OFFSET_GPU_ID_SHIFT;
+	p = mmap((void *)(uintptr_t)b->va, b->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		 fd, (off_t)offset);
 	if (p == MAP_FAILED) {
 		int rc = -errno;
 
-		kfd_reason_set("buffer \"%s\": mmap of 0x%" PRIx64 " bytes at 0x%" PRIx64 " failed: %s",
+		kfd_reason_set("buffer \"%s\": mmap of 0x%" PRIx64 " bytes at 0x%" PRIx64
+			       " failed: %s",
 			       b->owner, b->size, b->va, strerror(-rc));
 		return rc;
 	}
@@ -334,9 +336,10 @@ int bo_create(struct memory *m, const struct bo_desc *d, struct bo **out)
 			rc = va_alloc(m->va, b->size, d->align ? d->align : PAGE, &b->va);
 		}
 		if (rc < 0) {
-			kfd_reason_set("buffer \"%s\": no room for 0x%" PRIx64 " bytes at 0x%" PRIx64
-				       " in the window 0x%" PRIx64 " + 0x%" PRIx64
-				       " (%s); free 0x%" PRIx64 ", largest hole 0x%" PRIx64,
+			kfd_reason_set("buffer \"%s\": no room for 0x%" PRIx64
+				       " bytes at 0x%" PRIx64 " in the window 0x%" PRIx64
+				       " + 0x%" PRIx64 " (%s); free 0x%" PRIx64
+				       ", largest hole 0x%" PRIx64,
 				       d->owner, b->size, d->va, m->window, m->window_size,
 				       strerror(-rc), va_free_bytes(m->va), va_largest_hole(m->va));
 			goto out_free;
@@ -344,7 +347,8 @@ int bo_create(struct memory *m, const struct bo_desc *d, struct bo **out)
 		b->in_window = true;
 	}
 
-	rc = kfd_memory_alloc(m->kfd, b->va, b->size, alloc_flags(d), d->userptr, &b->handle, &offset);
+	rc = kfd_memory_alloc(m->kfd, b->va, b->size, alloc_flags(d), d->userptr, &b->handle,
+			      &offset);
 	if (rc < 0)
 		goto out_va;
 	rc = kfd_memory_map(m->kfd, b->handle);
@@ -419,7 +423,7 @@ out:
 
 int memory_adopt(struct memory *m, const char *owner, uint64_t va, uint64_t size, uint64_t handle)
 {
-	struct bo b = { .va = va, .size = size, .handle = handle };
+	struct bo b = {.va = va, .size = size, .handle = handle};
 	int rc = 0;
 
 	pthread_mutex_lock(&m->lock);
@@ -531,7 +535,8 @@ bool memory_near(const struct memory *m, uint64_t va, struct ledger_hit *out)
 	return found;
 }
 
-uint64_t memory_ledger(const struct memory *m, uint64_t first, struct ledger_record *out, uint64_t n)
+uint64_t memory_ledger(const struct memory *m, uint64_t first, struct ledger_record *out,
+		       uint64_t n)
 {
 	uint64_t count;
 

@@ -21,16 +21,17 @@ enum bo_placement { BO_GTT, BO_VRAM, BO_USERPTR, BO_DOORBELL };
 enum bo_coherence { BO_COARSE, BO_FINE, BO_UNCACHED };
 
 struct bo_desc {
-	const char *owner;	     /* "weights", "kv", "ring", "transient:logits", ...; kept by pointer: static or outliving the BO */
-	uint64_t size;		     /* bytes asked; rounded up to 4 KiB */
-	uint64_t align;		     /* of the VA: power of two, 4 KiB .. 1 GiB; 0 = 4 KiB */
-	uint64_t va;		     /* wanted VA (inside the window), 0 = chosen by the VA manager;
-				      * BO_USERPTR: the pointer's own address, or 0 */
+	const char *owner; /* "weights", "kv", "ring", "transient:logits", ...; kept by pointer:
+			      static or outliving the BO */
+	uint64_t size;     /* bytes asked; rounded up to 4 KiB */
+	uint64_t align;    /* of the VA: power of two, 4 KiB .. 1 GiB; 0 = 4 KiB */
+	uint64_t va;       /* wanted VA (inside the window), 0 = chosen by the VA manager;
+			    * BO_USERPTR: the pointer's own address, or 0 */
 	enum bo_placement placement;
 	enum bo_coherence coherence;
 	bool executable, readonly;
-	bool host;		     /* map it for the CPU at the same address */
-	void *userptr;		     /* BO_USERPTR: page-aligned client memory */
+	bool host;     /* map it for the CPU at the same address */
+	void *userptr; /* BO_USERPTR: page-aligned client memory */
 };
 
 int memory_create(struct kfd *kfd, struct memory **out);
@@ -45,10 +46,10 @@ int bo_create(struct memory *m, const struct bo_desc *d, struct bo **out);
 int bo_destroy(struct bo *bo);
 
 uint64_t bo_va(const struct bo *bo);
-uint64_t bo_size(const struct bo *bo);	   /* granted bytes */
-void *bo_host(const struct bo *bo);	   /* NULL unless desc.host */
+uint64_t bo_size(const struct bo *bo); /* granted bytes */
+void *bo_host(const struct bo *bo);    /* NULL unless desc.host */
 const char *bo_owner(const struct bo *bo);
-uint64_t bo_handle(const struct bo *bo);   /* the kernel's handle */
+uint64_t bo_handle(const struct bo *bo); /* the kernel's handle */
 
 /* Live and peak bytes by owner, as the ledger has them. */
 struct memory_usage {

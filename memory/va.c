@@ -52,7 +52,7 @@ static unsigned upper(const struct ranges *r, uint64_t addr)
 static void insert(struct ranges *r, unsigned at, uint64_t start, uint64_t size)
 {
 	memmove(&r->v[at + 1], &r->v[at], (r->n - at) * sizeof(*r->v));
-	r->v[at] = (struct va_range){ start, size };
+	r->v[at] = (struct va_range){start, size};
 	r->n++;
 }
 

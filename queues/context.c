@@ -33,15 +33,19 @@ static int trap_install(struct queue_context *c)
 		kfd_reason_set("the trap handler is not among the embedded code objects");
 		return -ENOENT;
 	}
-	rc = trap_text(k->begin, (size_t)((const char *)k->end - (const char *)k->begin), &text, &len);
+	rc = trap_text(k->begin, (size_t)((const char *)k->end - (const char *)k->begin), &text,
+		       &len);
 	if (rc < 0) {
 		kfd_reason_set("the embedded trap handler is not an ELF code object with a .text");
 		return rc;
 	}
 	rc = bo_create(c->memory,
-		       &(struct bo_desc){ .owner = "trap handler", .size = len,
-					  .placement = BO_GTT, .coherence = BO_UNCACHED,
-					  .executable = true, .host = true },
+		       &(struct bo_desc){.owner = "trap handler",
+					 .size = len,
+					 .placement = BO_GTT,
+					 .coherence = BO_UNCACHED,
+					 .executable = true,
+					 .host = true},
 		       &c->trap_bo);
 	if (rc < 0)
 		return rc;
@@ -152,11 +156,13 @@ int queue_context_doorbells(struct queue_context *c, uint64_t doorbell_offset)
 	pthread_mutex_lock(&c->lock);
 	if (!c->doorbells) {
 		void *p = mmap(NULL, KFD_DOORBELL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-			       kfd_fd(c->kfd), (off_t)(doorbell_offset & ~(KFD_DOORBELL_BYTES - 1ull)));
+			       kfd_fd(c->kfd),
+			       (off_t)(doorbell_offset & ~(KFD_DOORBELL_BYTES - 1ull)));
 
 		if (p == MAP_FAILED) {
 			rc = -errno;
-			kfd_reason_set("doorbells: mmap of %u bytes of /dev/kfd at offset 0x%llx failed: %s",
+			kfd_reason_set("doorbells: mmap of %u bytes of /dev/kfd at offset 0x%llx "
+				       "failed: %s",
 				       KFD_DOORBELL_BYTES, (unsigned long long)doorbell_offset,
 				       strerror(-rc));
 		} else {

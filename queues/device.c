@@ -9,7 +9,7 @@ int bw_device_open(const struct bw_device_opts *opts, struct bw_device *out, cha
 {
 	static const struct bw_device_opts defaults;
 	const struct bw_device_opts *o = opts ? opts : &defaults;
-	struct bw_device d = { 0 };
+	struct bw_device d = {0};
 	int rc;
 
 	rc = kfd_open(&o->kfd, &d.kfd, why, why_len);
@@ -17,7 +17,8 @@ int bw_device_open(const struct bw_device_opts *opts, struct bw_device *out, cha
 		return rc;
 	rc = memory_create(d.kfd, &d.memory);
 	if (rc < 0) {
-		snprintf(why, why_len, "no address space for buffers: %s (ulimit -v?)", strerror(-rc));
+		snprintf(why, why_len, "no address space for buffers: %s (ulimit -v?)",
+			 strerror(-rc));
 		goto out;
 	}
 	if (kfd_memory_available(d.kfd, &d.available_at_open) < 0)
@@ -26,7 +27,8 @@ int bw_device_open(const struct bw_device_opts *opts, struct bw_device *out, cha
 	if (!o->no_queue) {
 		rc = queue_create(d.kfd, d.memory, &o->queue, &d.queue);
 		if (rc < 0) {
-			snprintf(why, why_len, "%s", kfd_reason()[0] ? kfd_reason() : strerror(-rc));
+			snprintf(why, why_len, "%s",
+				 kfd_reason()[0] ? kfd_reason() : strerror(-rc));
 			goto out;
 		}
 	}
@@ -40,7 +42,7 @@ out:
 
 int bw_device_close(struct bw_device *d, struct bw_teardown *t)
 {
-	struct bw_teardown left = { 0 };
+	struct bw_teardown left = {0};
 	struct kfd_event_page page;
 	int rc = 0, queue_rc = 0;
 
@@ -71,14 +73,16 @@ int kernarg_pool_create(struct memory *m, uint64_t bytes, struct kernarg_pool *o
 {
 	struct bo *bo;
 	int rc = bo_create(m,
-			   &(struct bo_desc){ .owner = "kernargs", .size = bytes,
-					      .placement = BO_GTT, .coherence = BO_UNCACHED,
-					      .host = true },
+			   &(struct bo_desc){.owner = "kernargs",
+					     .size = bytes,
+					     .placement = BO_GTT,
+					     .coherence = BO_UNCACHED,
+					     .host = true},
 			   &bo);
 
 	if (rc < 0)
 		return rc;
-	*out = (struct kernarg_pool){ .bo = bo, .size = bo_size(bo) };
+	*out = (struct kernarg_pool){.bo = bo, .size = bo_size(bo)};
 	return 0;
 }
 

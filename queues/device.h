@@ -17,7 +17,7 @@ struct bw_device_opts {
 struct bw_device {
 	struct kfd *kfd;
 	struct memory *memory;
-	struct queue *queue; /* NULL with no_queue */
+	struct queue *queue;        /* NULL with no_queue */
 	uint64_t available_at_open; /* bytes AVAILABLE_MEMORY gave; 0 = unknown */
 	bool memory_only;
 };

@@ -18,10 +18,11 @@ struct queue_context {
 	struct kfd *kfd;
 	struct memory *memory;
 	unsigned refs; /* queues and signals */
-	struct kfd_event memory_event, hw_event; /* manual reset: a fault is for good, everybody sees it */
+	struct kfd_event memory_event,
+		hw_event; /* manual reset: a fault is for good, everybody sees it */
 	bool have_memory_event, have_hw_event, runtime, trap;
 	struct bo *trap_bo;
-	void *doorbells; /* the process's 8 KiB, mapped with the first queue */
+	void *doorbells;      /* the process's 8 KiB, mapped with the first queue */
 	pthread_mutex_t lock; /* signal slabs */
 	struct signal_slab *slabs;
 };
@@ -42,11 +43,12 @@ struct queue {
 	struct queue_page *page;
 	uint32_t *first_dword; /* per slot, kept out of the ring until commit */
 	volatile uint64_t *doorbell;
-	uint32_t mask; /* packets - 1 */
+	uint32_t mask;     /* packets - 1 */
 	uint64_t reserved; /* packets handed out by queue_begin */
 	uint32_t id;
-	struct kfd_event error_event;	 /* the kernel sets it with the error word */
-	struct kfd_event inactive_event; /* the command processor sets it with the inactive signal */
+	struct kfd_event error_event; /* the kernel sets it with the error word */
+	struct kfd_event
+		inactive_event; /* the command processor sets it with the inactive signal */
 	bool have_error_event, have_inactive_event, live;
 	pthread_mutex_t scratch_lock;
 	/* Scratch that was replaced while packets up to `until` may still use it. */
@@ -56,8 +58,9 @@ struct queue {
 	} old_scratch[16];
 };
 
-/* Answers what the command processor asked through the inactive signal. 0: nothing asked, or scratch
- * given; -EFAULT: it reported an error; -errno: scratch could not be had. fault filled on failure. */
+/* Answers what the command processor asked through the inactive signal. 0: nothing asked, or
+ * scratch given; -EFAULT: it reported an error; -errno: scratch could not be had. fault filled on
+ * failure. */
 int queue_inactive_service(struct queue *q, struct queue_fault *fault);
 int queue_scratch_give(struct queue *q, uint32_t lane_bytes, uint32_t lanes);
 

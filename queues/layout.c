@@ -42,8 +42,8 @@ int scratch_plan_compute(uint32_t lane_bytes, uint32_t lanes, uint32_t cus, uint
 {
 	uint32_t unit, lane, waves;
 
-	if (!lane_bytes || (lanes != 32 && lanes != 64) || !cus || !shader_engines || !slots_per_cu ||
-	    !divide)
+	if (!lane_bytes || (lanes != 32 && lanes != 64) || !cus || !shader_engines ||
+	    !slots_per_cu || !divide)
 		return -EINVAL;
 	if (lane_bytes > WAVE_BYTES_MAX / lanes)
 		return -EINVAL;
@@ -73,9 +73,8 @@ void queue_layout_scratch(struct amd_queue *q, const struct scratch_plan *p, uin
 	q->compute_tmpring_size = p ? p->tmpring : 0;
 	q->scratch_resource_descriptor[0] = (uint32_t)va;
 	q->scratch_resource_descriptor[1] = (uint32_t)(va >> 32 & 0xffff) | SRD_SWIZZLE;
-	q->scratch_resource_descriptor[2] = p ? (uint32_t)(p->bytes > UINT32_MAX ? UINT32_MAX :
-										 p->bytes) :
-						0;
+	q->scratch_resource_descriptor[2] =
+		p ? (uint32_t)(p->bytes > UINT32_MAX ? UINT32_MAX : p->bytes) : 0;
 	q->scratch_resource_descriptor[3] = SRD_WORD3;
 	q->scratch_backing_memory_location = va;
 	q->scratch_backing_memory_byte_size = p ? p->bytes : 0;

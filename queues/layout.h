@@ -14,12 +14,12 @@ struct amd_queue {
 	uint32_t type, features; /* 0 multi-producer; bit 0 kernel dispatch */
 	uint64_t ring;
 	uint64_t doorbell_signal; /* VA of an amd_signal of kind DOORBELL */
-	uint32_t size;		  /* packets */
+	uint32_t size;            /* packets */
 	uint32_t reserved0;
 	uint64_t id;
 	uint32_t caps; /* written by firmware */
 	uint32_t reserved1[3];
-	uint64_t write_dispatch_id;	   /* 0x38 */
+	uint64_t write_dispatch_id;        /* 0x38 */
 	uint32_t group_aperture_base_hi;   /* 0x40 */
 	uint32_t private_aperture_base_hi; /* 0x44 */
 	uint32_t max_cu_id, max_wave_id;
@@ -65,7 +65,7 @@ struct amd_signal {
 };
 _Static_assert(sizeof(struct amd_signal) == 64, "amd_signal_t is 64 bytes");
 
-#define AMD_SIGNAL_KIND_USER	 1
+#define AMD_SIGNAL_KIND_USER     1
 #define AMD_SIGNAL_KIND_DOORBELL (-1)
 
 /* Where things sit in a queue's own page. */
@@ -92,7 +92,7 @@ void queue_layout_fill(struct queue_page *p, const struct queue_layout *l);
 /* Scratch for a whole GPU at `lane_bytes` per work-item. */
 struct scratch_plan {
 	uint64_t bytes;
-	uint32_t lane_bytes;	/* rounded up: a wave's share is whole 256-byte units */
+	uint32_t lane_bytes; /* rounded up: a wave's share is whole 256-byte units */
 	uint32_t wave_bytes;
 	uint32_t waves_per_se;
 	uint32_t tmpring;

@@ -52,8 +52,8 @@ static inline enum aql_type aql_header_type(uint16_t header)
 
 struct aql_dispatch_fields {
 	uint64_t kernel_object, kernarg, completion; /* VAs; completion 0 = none */
-	uint32_t grid[3];			     /* work-items; 0 counts as 1 */
-	uint16_t group[3];			     /* 0 counts as 1 */
+	uint32_t grid[3];                            /* work-items; 0 counts as 1 */
+	uint16_t group[3];                           /* 0 counts as 1 */
 	uint32_t private_bytes, group_bytes;
 	bool barrier, acquire_system, release_system;
 };

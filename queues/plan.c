@@ -8,9 +8,9 @@
 
 #include "queues/queues.h"
 
-#define SGPR_BYTES  0x4000u
-#define LDS_BYTES   0x10000u
-#define HWREG_BYTES 0x1000u
+#define SGPR_BYTES   0x4000u
+#define LDS_BYTES    0x10000u
+#define HWREG_BYTES  0x1000u
 #define HEADER_BYTES 40u
 
 static uint32_t vgpr_bytes(uint32_t gfx)
@@ -34,7 +34,7 @@ static uint64_t align_up(uint64_t v, uint64_t a)
 
 int queue_plan_compute(const struct queue_plan_in *in, struct queue_plan *out)
 {
-	struct queue_plan p = { 0 };
+	struct queue_plan p = {0};
 	uint32_t packets = in->ring_packets, xcc = in->num_xcc ? in->num_xcc : 1;
 
 	/* Before gfx10 waves are counted otherwise; after gfx12.4 again. */
@@ -55,10 +55,10 @@ int queue_plan_compute(const struct queue_plan_in *in, struct queue_plan *out)
 	p.formula_ctl = align_up(HEADER_BYTES + (uint64_t)p.waves * 12 + 8, 4096);
 	if (in->gfx_target_version / 10000 == 10 && p.formula_ctl > 0x7000)
 		p.formula_ctl = 0x7000;
-	p.formula_cwsr = p.formula_ctl +
-			 align_up((uint64_t)p.cus * (vgpr_bytes(in->gfx_target_version) + SGPR_BYTES +
-						     LDS_BYTES + HWREG_BYTES),
-				  4096);
+	p.formula_cwsr =
+		p.formula_ctl + align_up((uint64_t)p.cus * (vgpr_bytes(in->gfx_target_version) +
+							    SGPR_BYTES + LDS_BYTES + HWREG_BYTES),
+					 4096);
 
 	p.from_topology = in->cwsr_size && in->ctl_stack_size;
 	p.cwsr_bytes = p.from_topology ? in->cwsr_size : p.formula_cwsr;

@@ -12,8 +12,11 @@ static int buffer(struct queue *q, const char *owner, uint64_t bytes, enum bo_pl
 {
 	/* Each its own BO of exactly this size: the kernel compares mappings, not contents. */
 	return bo_create(q->ctx->memory,
-			 &(struct bo_desc){ .owner = owner, .size = bytes, .placement = placement,
-					    .coherence = coherence, .host = host },
+			 &(struct bo_desc){.owner = owner,
+					   .size = bytes,
+					   .placement = placement,
+					   .coherence = coherence,
+					   .host = host},
 			 out);
 }
 
@@ -32,10 +35,12 @@ static int plan(struct queue *q, const struct queue_opts *o)
 	int rc = queue_plan_compute(&in, &q->plan);
 
 	if (rc < 0)
-		kfd_reason_set("queue refused: gfx_target_version %u, simd_count %u, simd_per_cu %u, "
-			       "ring_packets %u; wanted: gfx10.1 to gfx12.4, at least one CU, a power of two "
-			       "from 64 to 1048576 packets",
-			       in.gfx_target_version, in.simd_count, in.simd_per_cu, in.ring_packets);
+		kfd_reason_set(
+			"queue refused: gfx_target_version %u, simd_count %u, simd_per_cu %u, "
+			"ring_packets %u; wanted: gfx10.1 to gfx12.4, at least one CU, a power of "
+			"two "
+			"from 64 to 1048576 packets",
+			in.gfx_target_version, in.simd_count, in.simd_per_cu, in.ring_packets);
 	return rc;
 }
 
@@ -44,20 +49,20 @@ static void fill_page(struct queue *q)
 	const struct topology_node *n = kfd_node(q->ctx->kfd);
 	const struct kfd_process_device_apertures *a = kfd_apertures(q->ctx->kfd);
 
-	queue_layout_fill(q->page, &(struct queue_layout){
-					   .va = bo_va(q->page_bo),
-					   .ring = bo_va(q->ring_bo),
-					   .packets = q->mask + 1,
-					   .id = atomic_fetch_add(&next_queue_number, 1),
-					   .lds_base = a->lds_base,
-					   .scratch_base = a->scratch_base,
-					   .cus = q->plan.cus,
-					   .waves_per_simd = (uint32_t)n->max_waves_per_simd,
-					   .simd_per_cu = (uint32_t)n->simd_per_cu,
-					   .inactive_mailbox =
-						   (uint64_t)(uintptr_t)q->inactive_event.mailbox,
-					   .inactive_event = q->inactive_event.trigger,
-				   });
+	queue_layout_fill(
+		q->page, &(struct queue_layout){
+				 .va = bo_va(q->page_bo),
+				 .ring = bo_va(q->ring_bo),
+				 .packets = q->mask + 1,
+				 .id = atomic_fetch_add(&next_queue_number, 1),
+				 .lds_base = a->lds_base,
+				 .scratch_base = a->scratch_base,
+				 .cus = q->plan.cus,
+				 .waves_per_simd = (uint32_t)n->max_waves_per_simd,
+				 .simd_per_cu = (uint32_t)n->simd_per_cu,
+				 .inactive_mailbox = (uint64_t)(uintptr_t)q->inactive_event.mailbox,
+				 .inactive_event = q->inactive_event.trigger,
+			 });
 }
 
 static void fill_area(struct queue *q)
@@ -101,11 +106,12 @@ static int adopt_event_page(struct queue_context *c)
 	return memory_adopt(c->memory, "event page", page.va, page.bytes, page.handle);
 }
 
-int queue_create(struct kfd *kfd, struct memory *m, const struct queue_opts *opts, struct queue **out)
+int queue_create(struct kfd *kfd, struct memory *m, const struct queue_opts *opts,
+		 struct queue **out)
 {
 	static const struct queue_opts defaults;
 	const struct queue_opts *o = opts ? opts : &defaults;
-	struct kfd_ioctl_create_queue_args a = { 0 };
+	struct kfd_ioctl_create_queue_args a = {0};
 	struct queue *q;
 	int rc;
 

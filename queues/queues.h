@@ -21,25 +21,26 @@ struct queue_plan_in {
 	uint32_t gfx_target_version; /* 110501 */
 	uint32_t simd_count, simd_per_cu, num_xcc;
 	uint64_t cwsr_size, ctl_stack_size; /* from topology; 0 = the kernel does not say */
-	uint32_t ring_packets;		    /* power of two, >= 64 */
+	uint32_t ring_packets;              /* power of two, >= 64 */
 };
 struct queue_plan {
 	uint64_t ring_bytes, eop_bytes, ctl_stack_bytes, wg_data_bytes, cwsr_bytes, debug_bytes,
 		area_bytes;
 	uint32_t cus, waves;
-	bool from_topology;	   /* cwsr/ctl sizes are the kernel's own */
-	bool formula_disagrees;	   /* both known and different: report both */
+	bool from_topology;     /* cwsr/ctl sizes are the kernel's own */
+	bool formula_disagrees; /* both known and different: report both */
 	uint64_t formula_cwsr, formula_ctl;
 };
 int queue_plan_compute(const struct queue_plan_in *in, struct queue_plan *out);
 
 struct queue_opts {
-	uint32_t ring_packets;	  /* 0 = 1024 */
-	uint32_t priority;	  /* 0..15, 0 = 7 */
-	uint32_t scratch_lane_bytes; /* static scratch for the worst kernel; 0 = handshake on demand */
+	uint32_t ring_packets;       /* 0 = 1024 */
+	uint32_t priority;           /* 0..15, 0 = 7 */
+	uint32_t scratch_lane_bytes; /* static scratch for the worst kernel; 0 = handshake on demand
+				      */
 };
-/* Also, with the first queue of a device: fault events, RUNTIME_ENABLE, the trap handler. On failure
- * nothing remains; kfd_reason() says why. o NULL: all defaults. */
+/* Also, with the first queue of a device: fault events, RUNTIME_ENABLE, the trap handler. On
+ * failure nothing remains; kfd_reason() says why. o NULL: all defaults. */
 int queue_create(struct kfd *kfd, struct memory *m, const struct queue_opts *o, struct queue **out);
 /* 0; a negative value for which queue_gone() holds: the hardware did not answer, the queue is gone
  * all the same; any other: the queue is still there. NULL is fine. */
@@ -51,22 +52,22 @@ bool queue_gone(int rc);
 int signal_create(struct queue *q, int64_t initial, struct signal **out);
 void signal_destroy(struct signal *s);
 void signal_set(struct signal *s, int64_t value); /* host, before submission */
-int64_t signal_load(const struct signal *s);	  /* acquire */
+int64_t signal_load(const struct signal *s);      /* acquire */
 
 /* Why a wait ended early. */
 enum queue_fault_kind {
 	QUEUE_FAULT_NONE,
 	QUEUE_FAULT_MEMORY, /* the GPU touched an address it may not */
-	QUEUE_FAULT_HW,	    /* the GPU was reset */
+	QUEUE_FAULT_HW,     /* the GPU was reset */
 	QUEUE_FAULT_PACKET, /* the command processor refused a packet */
 	QUEUE_FAULT_WAVE,   /* a wave stopped: trap, abort, illegal instruction */
 };
 struct queue_fault {
 	enum queue_fault_kind kind;
-	uint64_t va;		  /* MEMORY: page address */
+	uint64_t va; /* MEMORY: page address */
 	bool not_present, read_only;
-	uint64_t reason;	  /* PACKET, WAVE: the queue error word, bit (exception code - 1) */
-	char text[256];		  /* one line for a person: buffer, offset, direction */
+	uint64_t reason; /* PACKET, WAVE: the queue error word, bit (exception code - 1) */
+	char text[256];  /* one line for a person: buffer, offset, direction */
 };
 
 /* Waits until the signal's value is < `below`: a short bounded spin, then KFD WAIT_EVENTS on the
@@ -85,13 +86,13 @@ struct queue_batch {
 	uint64_t first, next; /* packet indices */
 };
 struct aql_dispatch {
-	uint64_t kernel_object;	  /* VA of the kernel descriptor */
-	uint64_t kernarg;	  /* VA */
-	uint32_t grid[3];	  /* work-items */
+	uint64_t kernel_object; /* VA of the kernel descriptor */
+	uint64_t kernarg;       /* VA */
+	uint32_t grid[3];       /* work-items */
 	uint16_t group[3];
 	uint32_t private_bytes, group_bytes;
-	struct signal *completion; /* NULL: none */
-	bool barrier;		  /* wait for earlier packets */
+	struct signal *completion;           /* NULL: none */
+	bool barrier;                        /* wait for earlier packets */
 	bool acquire_system, release_system; /* else agent scope */
 };
 /* -ENOSPC when fewer than n free slots (never blocks). The batch may hold fewer than n packets at
@@ -106,7 +107,7 @@ uint32_t queue_id(const struct queue *q);
 const struct queue_plan *queue_plan_of(const struct queue *q);
 uint64_t queue_read_index(const struct queue *q);  /* acquire; packets consumed */
 uint64_t queue_write_index(const struct queue *q); /* packets submitted */
-bool queue_idle(const struct queue *q);		   /* everything submitted was consumed */
-uint64_t signal_va(const struct signal *s);	   /* the amd_signal_t, for packets built by hand */
+bool queue_idle(const struct queue *q);            /* everything submitted was consumed */
+uint64_t signal_va(const struct signal *s);        /* the amd_signal_t, for packets built by hand */
 
 #endif

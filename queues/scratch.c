@@ -12,7 +12,7 @@
 #include "queues/internal.h"
 
 #define INACTIVE_SCRATCH_WAVE64 0x1u
-#define INACTIVE_SCRATCH_DROP	0x200u /* use-once scratch no longer needed */
+#define INACTIVE_SCRATCH_DROP   0x200u /* use-once scratch no longer needed */
 #define INACTIVE_SCRATCH_WAVE32 0x400u
 
 /* Error bits of the inactive signal, as exception codes. */
@@ -20,16 +20,16 @@ static const struct {
 	uint32_t bit;
 	uint32_t code;
 } inactive_errors[] = {
-	{ 0x2, EC_QUEUE_PACKET_DISPATCH_DIM_INVALID },
-	{ 0x4, EC_QUEUE_PACKET_DISPATCH_GROUP_SEGMENT_SIZE_INVALID },
-	{ 0x8, EC_QUEUE_PACKET_DISPATCH_CODE_INVALID },
-	{ 0x20, EC_QUEUE_PACKET_UNSUPPORTED },
-	{ 0x40, EC_QUEUE_PACKET_DISPATCH_WORK_GROUP_SIZE_INVALID },
-	{ 0x80, EC_QUEUE_PACKET_DISPATCH_REGISTER_INVALID },
-	{ 0x100, EC_QUEUE_PACKET_VENDOR_UNSUPPORTED },
-	{ 0x20000000, EC_QUEUE_WAVE_APERTURE_VIOLATION },
-	{ 0x40000000, EC_QUEUE_WAVE_ILLEGAL_INSTRUCTION },
-	{ 0x80000000, EC_QUEUE_WAVE_TRAP },
+	{0x2, EC_QUEUE_PACKET_DISPATCH_DIM_INVALID},
+	{0x4, EC_QUEUE_PACKET_DISPATCH_GROUP_SEGMENT_SIZE_INVALID},
+	{0x8, EC_QUEUE_PACKET_DISPATCH_CODE_INVALID},
+	{0x20, EC_QUEUE_PACKET_UNSUPPORTED},
+	{0x40, EC_QUEUE_PACKET_DISPATCH_WORK_GROUP_SIZE_INVALID},
+	{0x80, EC_QUEUE_PACKET_DISPATCH_REGISTER_INVALID},
+	{0x100, EC_QUEUE_PACKET_VENDOR_UNSUPPORTED},
+	{0x20000000, EC_QUEUE_WAVE_APERTURE_VIOLATION},
+	{0x40000000, EC_QUEUE_WAVE_ILLEGAL_INSTRUCTION},
+	{0x80000000, EC_QUEUE_WAVE_TRAP},
 };
 
 /* Frees what no packet can use any more; a free slot, or -1. */
@@ -58,7 +58,8 @@ static uint32_t wanted_bytes(const struct queue *q)
 	for (uint64_t i = queue_read_index(q), end = queue_write_index(q); i < end; i++) {
 		const struct aql_packet *p = &q->ring[i & q->mask];
 
-		if (aql_header_type(p->dispatch.header) == AQL_DISPATCH && p->dispatch.private_bytes > max)
+		if (aql_header_type(p->dispatch.header) == AQL_DISPATCH &&
+		    p->dispatch.private_bytes > max)
 			max = p->dispatch.private_bytes;
 	}
 	return max;
@@ -73,24 +74,29 @@ int queue_scratch_give(struct queue *q, uint32_t lane_bytes, uint32_t lanes)
 
 	old = retire_slot(q);
 	if (q->scratch_bo && old < 0) {
-		kfd_reason_set("scratch refused: %zu smaller ones are still in use by packets in flight",
-			       sizeof(q->old_scratch) / sizeof(q->old_scratch[0]));
+		kfd_reason_set(
+			"scratch refused: %zu smaller ones are still in use by packets in flight",
+			sizeof(q->old_scratch) / sizeof(q->old_scratch[0]));
 		return -EBUSY;
 	}
 	/* All wave slots if there is memory for it, fewer otherwise: slower, but it runs. */
 	for (uint32_t divide = 1; divide <= 32; divide *= 2) {
-		rc = scratch_plan_compute(lane_bytes, lanes, q->plan.cus, topology_shader_engines(n),
+		rc = scratch_plan_compute(lane_bytes, lanes, q->plan.cus,
+					  topology_shader_engines(n),
 					  (uint32_t)n->max_slots_scratch_cu, divide, &p);
 		if (rc < 0) {
-			kfd_reason_set("scratch refused: %u bytes per work-item in waves of %u; wanted: at most "
+			kfd_reason_set("scratch refused: %u bytes per work-item in waves of %u; "
+				       "wanted: at most "
 				       "8387584 bytes per wave",
 				       lane_bytes, lanes);
 			return rc;
 		}
 		rc = bo_create(q->ctx->memory,
-			       &(struct bo_desc){ .owner = "scratch", .size = p.bytes,
-						  .align = 65536, .placement = BO_VRAM,
-						  .coherence = BO_COARSE },
+			       &(struct bo_desc){.owner = "scratch",
+						 .size = p.bytes,
+						 .align = 65536,
+						 .placement = BO_VRAM,
+						 .coherence = BO_COARSE},
 			       &bo);
 		if (rc != -ENOMEM)
 			break;
@@ -129,8 +135,9 @@ int queue_inactive_service(struct queue *q, struct queue_fault *fault)
 		memset(fault, 0, sizeof(*fault));
 		fault->kind = reason >= KFD_EC_MASK(16) ? QUEUE_FAULT_PACKET : QUEUE_FAULT_WAVE;
 		fault->reason = reason;
-		n = snprintf(fault->text, sizeof(fault->text), "queue %u stopped at packet %" PRIu64 ": ",
-			     q->id, queue_read_index(q));
+		n = snprintf(fault->text, sizeof(fault->text),
+			     "queue %u stopped at packet %" PRIu64 ": ", q->id,
+			     queue_read_index(q));
 		kfd_exception_names(reason, fault->text + n, sizeof(fault->text) - (size_t)n);
 		rc = -EFAULT;
 	} else if (value & (INACTIVE_SCRATCH_WAVE64 | INACTIVE_SCRATCH_WAVE32)) {
@@ -142,7 +149,8 @@ int queue_inactive_service(struct queue *q, struct queue_fault *fault)
 			memset(fault, 0, sizeof(*fault));
 			fault->kind = QUEUE_FAULT_PACKET;
 			snprintf(fault->text, sizeof(fault->text),
-				 "queue %u: a packet needs %u bytes of scratch per work-item, which cannot be "
+				 "queue %u: a packet needs %u bytes of scratch per work-item, "
+				 "which cannot be "
 				 "had: %.140s",
 				 q->id, bytes, kfd_reason());
 		}

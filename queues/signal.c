@@ -25,10 +25,11 @@ static int slot_take(struct queue_context *c, struct signal_slab **slab, unsigne
 		if (!s)
 			return -ENOMEM;
 		rc = bo_create(c->memory,
-			       &(struct bo_desc){ .owner = "signals",
-						  .size = SLAB_SIGNALS * sizeof(struct amd_signal),
-						  .placement = BO_GTT, .coherence = BO_UNCACHED,
-						  .host = true },
+			       &(struct bo_desc){.owner = "signals",
+						 .size = SLAB_SIGNALS * sizeof(struct amd_signal),
+						 .placement = BO_GTT,
+						 .coherence = BO_UNCACHED,
+						 .host = true},
 			       &s->bo);
 		if (rc < 0) {
 			free(s);

@@ -5,8 +5,8 @@
 
 uint64_t queue_read_index(const struct queue *q)
 {
-	/* pairs with the command processor's release when it gives slots back: a slot seen free here
-	 * is no longer read there */
+	/* pairs with the command processor's release when it gives slots back: a slot seen free
+	 * here is no longer read there */
 	return __atomic_load_n(&q->page->queue.read_dispatch_id, __ATOMIC_ACQUIRE);
 }
 
@@ -26,7 +26,7 @@ int queue_begin(struct queue *q, uint32_t n, struct queue_batch *b)
 
 	if (n > q->mask + 1 - used)
 		return -ENOSPC;
-	*b = (struct queue_batch){ .q = q, .first = q->reserved, .next = q->reserved };
+	*b = (struct queue_batch){.q = q, .first = q->reserved, .next = q->reserved};
 	return 0;
 }
 
@@ -36,26 +36,25 @@ void queue_dispatch(struct queue_batch *b, const struct aql_dispatch *d)
 	uint32_t slot = (uint32_t)b->next++ & q->mask;
 
 	q->first_dword[slot] = aql_encode_dispatch(
-		&q->ring[slot],
-		&(struct aql_dispatch_fields){
-			.kernel_object = d->kernel_object,
-			.kernarg = d->kernarg,
-			.completion = d->completion ? signal_va(d->completion) : 0,
-			.grid = { d->grid[0], d->grid[1], d->grid[2] },
-			.group = { d->group[0], d->group[1], d->group[2] },
-			.private_bytes = d->private_bytes,
-			.group_bytes = d->group_bytes,
-			.barrier = d->barrier,
-			.acquire_system = d->acquire_system,
-			.release_system = d->release_system,
-		});
+		&q->ring[slot], &(struct aql_dispatch_fields){
+					.kernel_object = d->kernel_object,
+					.kernarg = d->kernarg,
+					.completion = d->completion ? signal_va(d->completion) : 0,
+					.grid = {d->grid[0], d->grid[1], d->grid[2]},
+					.group = {d->group[0], d->group[1], d->group[2]},
+					.private_bytes = d->private_bytes,
+					.group_bytes = d->group_bytes,
+					.barrier = d->barrier,
+					.acquire_system = d->acquire_system,
+					.release_system = d->release_system,
+				});
 }
 
 void queue_barrier(struct queue_batch *b, struct signal *const deps[5], struct signal *completion)
 {
 	struct queue *q = b->q;
 	uint32_t slot = (uint32_t)b->next++ & q->mask;
-	uint64_t dep[5] = { 0 };
+	uint64_t dep[5] = {0};
 
 	for (unsigned i = 0; deps && i < 5; i++)
 		dep[i] = deps[i] ? signal_va(deps[i]) : 0;
@@ -69,8 +68,8 @@ void queue_commit(struct queue_batch *b)
 
 	if (b->next == b->first)
 		return;
-	/* pairs with the command processor's acquire of the header: whoever sees a header other than
-	 * INVALID sees the body, and what the host wrote for the kernel before it */
+	/* pairs with the command processor's acquire of the header: whoever sees a header other
+	 * than INVALID sees the body, and what the host wrote for the kernel before it */
 	for (uint64_t i = b->first; i < b->next; i++) {
 		uint32_t slot = (uint32_t)i & q->mask;
 

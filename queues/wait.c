@@ -33,13 +33,14 @@ static void describe_address(struct queue *q, uint64_t va, char *text, size_t le
 	if (!memory_near(q->ctx->memory, va, &h))
 		snprintf(text, len, "no buffer ever lived at or below it");
 	else if (h.offset < h.size)
-		snprintf(text, len, "offset 0x%" PRIx64 " of \"%.40s\" (0x%" PRIx64 " bytes at 0x%" PRIx64
-				    ", number %u%s)",
+		snprintf(text, len,
+			 "offset 0x%" PRIx64 " of \"%.40s\" (0x%" PRIx64 " bytes at 0x%" PRIx64
+			 ", number %u%s)",
 			 h.offset, h.owner, h.size, h.va, h.generation, h.alive ? "" : ", freed");
 	else
 		snprintf(text, len,
-			 "0x%" PRIx64 " bytes past the end of \"%.40s\" (0x%" PRIx64 " bytes at 0x%" PRIx64
-			 ", number %u%s)",
+			 "0x%" PRIx64 " bytes past the end of \"%.40s\" (0x%" PRIx64
+			 " bytes at 0x%" PRIx64 ", number %u%s)",
 			 h.offset - h.size, h.owner, h.size, h.va, h.generation,
 			 h.alive ? "" : ", freed");
 }
@@ -66,10 +67,11 @@ static void memory_fault(struct queue *q, const struct kfd_event_data *e, struct
 	} else if (f->read_only) {
 		access = "write to";
 	}
-	snprintf(f->text, sizeof(f->text), "memory fault: %s page 0x%" PRIx64 " (%s): %s", access, f->va,
-		 f->not_present ? "not mapped" :
-		 f->read_only	? "read-only" :
-				  "cause unknown",
+	snprintf(f->text, sizeof(f->text), "memory fault: %s page 0x%" PRIx64 " (%s): %s", access,
+		 f->va,
+		 f->not_present ? "not mapped"
+		 : f->read_only ? "read-only"
+				: "cause unknown",
 		 where);
 }
 
@@ -77,7 +79,8 @@ static void hw_fault(const struct kfd_event_data *e, struct queue_fault *f)
 {
 	memset(f, 0, sizeof(*f));
 	f->kind = QUEUE_FAULT_HW;
-	snprintf(f->text, sizeof(f->text), "GPU reset (%s)%s; this process's queues cannot run again",
+	snprintf(f->text, sizeof(f->text),
+		 "GPU reset (%s)%s; this process's queues cannot run again",
 		 e->hw.reset_cause == 0 ? "hang" : "ECC error",
 		 e->hw.memory_lost ? ", VRAM contents lost" : "");
 }
@@ -88,8 +91,9 @@ static void error_fault(struct queue *q, uint64_t word, struct queue_fault *f)
 
 	memset(f, 0, sizeof(*f));
 	f->reason = word;
-	f->kind = word & (KFD_EC_MASK(EC_QUEUE_PACKET_DISPATCH_DIM_INVALID) - 1) ? QUEUE_FAULT_WAVE :
-										  QUEUE_FAULT_PACKET;
+	f->kind = word & (KFD_EC_MASK(EC_QUEUE_PACKET_DISPATCH_DIM_INVALID) - 1)
+			  ? QUEUE_FAULT_WAVE
+			  : QUEUE_FAULT_PACKET;
 	n = snprintf(f->text, sizeof(f->text), "queue %u stopped at packet %" PRIu64 ": ", q->id,
 		     queue_read_index(q));
 	kfd_exception_names(word, f->text + n, sizeof(f->text) - (size_t)n);
@@ -99,8 +103,8 @@ static void error_fault(struct queue *q, uint64_t word, struct queue_fault *f)
  * when one of them fired. */
 static bool fault_events(struct queue *q, uint32_t grace_ms, struct queue_fault *f)
 {
-	struct kfd_event_data e[2] = { { .event_id = q->ctx->memory_event.id },
-				       { .event_id = q->ctx->hw_event.id } };
+	struct kfd_event_data e[2] = {{.event_id = q->ctx->memory_event.id},
+				      {.event_id = q->ctx->hw_event.id}};
 
 	if (kfd_events_wait(q->ctx->kfd, e, 2, false, grace_ms, NULL) != 0)
 		return false;
@@ -136,9 +140,8 @@ static void remember_age(struct signal *s, uint64_t age)
 {
 	uint64_t old = atomic_load_explicit(&s->age, memory_order_relaxed);
 
-	while (age > old && !atomic_compare_exchange_weak_explicit(&s->age, &old, age,
-								   memory_order_relaxed,
-								   memory_order_relaxed))
+	while (age > old && !atomic_compare_exchange_weak_explicit(
+				    &s->age, &old, age, memory_order_relaxed, memory_order_relaxed))
 		;
 }
 
@@ -163,15 +166,15 @@ int signal_wait(struct queue *q, struct signal *s, int64_t below, uint64_t timeo
 	}
 
 	for (;;) {
-		/* The age is read before the value: a completion that falls between the two changes the
-		 * age, and the kernel then returns at once. */
+		/* The age is read before the value: a completion that falls between the two changes
+		 * the age, and the kernel then returns at once. */
 		struct kfd_event_data e[EV_COUNT] = {
-			[EV_SIGNAL] = { .event_id = s->event.id,
-					.last_event_age = atomic_load(&s->age) },
-			[EV_MEMORY] = { .event_id = q->ctx->memory_event.id },
-			[EV_HW] = { .event_id = q->ctx->hw_event.id },
-			[EV_ERROR] = { .event_id = q->error_event.id },
-			[EV_INACTIVE] = { .event_id = q->inactive_event.id },
+			[EV_SIGNAL] = {.event_id = s->event.id,
+				       .last_event_age = atomic_load(&s->age)},
+			[EV_MEMORY] = {.event_id = q->ctx->memory_event.id},
+			[EV_HW] = {.event_id = q->ctx->hw_event.id},
+			[EV_ERROR] = {.event_id = q->error_event.id},
+			[EV_INACTIVE] = {.event_id = q->inactive_event.id},
 		};
 		uint64_t age = e[EV_SIGNAL].last_event_age, left_ms;
 		uint32_t ms = RECHECK_MS;

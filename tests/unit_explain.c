@@ -9,10 +9,10 @@ struct mapping {
 	uint64_t start, size;
 };
 static const struct mapping maps[] = {
-	{ 0x10000, 65536 },	 /* ring */
-	{ 0x30000, 4096 },	 /* pointers */
-	{ 0x40000, 4096 },	 /* eop */
-	{ 0x1000000, 0x1256000 }, /* save area */
+	{0x10000, 65536},       /* ring */
+	{0x30000, 4096},        /* pointers */
+	{0x40000, 4096},        /* eop */
+	{0x1000000, 0x1256000}, /* save area */
 };
 
 static bool lookup(const void *ctx, uint64_t va, uint64_t *start, uint64_t *size)
@@ -29,17 +29,33 @@ static bool lookup(const void *ctx, uint64_t va, uint64_t *start, uint64_t *size
 }
 
 static const struct kfd_facts facts = {
-	.gpu_id = 3750, .minor = 17, .bound = true, .cwsr_size = 19185664, .ctl_stack_size = 16384,
-	.debug_size = 40960, .eop_size = 4096, .sdma_engines = 1, .gpuvm_base = 0x10000,
-	.gpuvm_limit = 0x7fffffffffff, .lookup = lookup,
+	.gpu_id = 3750,
+	.minor = 17,
+	.bound = true,
+	.cwsr_size = 19185664,
+	.ctl_stack_size = 16384,
+	.debug_size = 40960,
+	.eop_size = 4096,
+	.sdma_engines = 1,
+	.gpuvm_base = 0x10000,
+	.gpuvm_limit = 0x7fffffffffff,
+	.lookup = lookup,
 };
 
 static const struct kfd_ioctl_create_queue_args good = {
-	.ring_base_address = 0x10000, .write_pointer_address = 0x30038,
-	.read_pointer_address = 0x30080, .ring_size = 65536, .gpu_id = 3750,
-	.queue_type = KFD_IOC_QUEUE_TYPE_COMPUTE_AQL, .queue_percentage = 100, .queue_priority = 7,
-	.eop_buffer_address = 0x40000, .eop_buffer_size = 4096, .ctx_save_restore_address = 0x1000000,
-	.ctx_save_restore_size = 19185664, .ctl_stack_size = 16384,
+	.ring_base_address = 0x10000,
+	.write_pointer_address = 0x30038,
+	.read_pointer_address = 0x30080,
+	.ring_size = 65536,
+	.gpu_id = 3750,
+	.queue_type = KFD_IOC_QUEUE_TYPE_COMPUTE_AQL,
+	.queue_percentage = 100,
+	.queue_priority = 7,
+	.eop_buffer_address = 0x40000,
+	.eop_buffer_size = 4096,
+	.ctx_save_restore_address = 0x1000000,
+	.ctx_save_restore_size = 19185664,
+	.ctl_stack_size = 16384,
 };
 
 static void check(unsigned long cmd, const void *args, int err, const struct kfd_facts *f,
@@ -47,17 +63,18 @@ static void check(unsigned long cmd, const void *args, int err, const struct kfd
 {
 	char text[512];
 
-	cr_expect_eq(kfd_explain(_IOC_NR(cmd), args, err, f, text, sizeof(text)), (int)strlen(text));
-	cr_expect(strstr(text, want1) && strstr(text, want2), "wanted \"%s\" and \"%s\" in: %s", want1,
-		  want2, text);
+	cr_expect_eq(kfd_explain(_IOC_NR(cmd), args, err, f, text, sizeof(text)),
+		     (int)strlen(text));
+	cr_expect(strstr(text, want1) && strstr(text, want2), "wanted \"%s\" and \"%s\" in: %s",
+		  want1, want2, text);
 	cr_expect(strstr(text, " refused ("), "%s", text);
 }
 
-#define QUEUE(change, err, a, b)                                       \
-	do {                                                           \
-		struct kfd_ioctl_create_queue_args q = good;           \
-		change;                                                \
-		check(AMDKFD_IOC_CREATE_QUEUE, &q, err, &facts, a, b); \
+#define QUEUE(change, err, a, b)                                                                   \
+	do {                                                                                       \
+		struct kfd_ioctl_create_queue_args q = good;                                       \
+		change;                                                                            \
+		check(AMDKFD_IOC_CREATE_QUEUE, &q, err, &facts, a, b);                             \
 	} while (0)
 
 Test(explain, create_queue)
@@ -73,7 +90,8 @@ Test(explain, create_queue)
 	QUEUE(q.gpu_id = 1, EINVAL, "gpu_id is 1", "3750");
 	QUEUE((void)q, ESRCH, "ACQUIRE_VM", "ESRCH");
 	QUEUE(q.queue_type = 4; q.sdma_engine_id = 1, EINVAL, "sdma_engine_id is 1", "1 engines");
-	QUEUE(q.write_pointer_address = 0x50000, EINVAL, "write_pointer_address", "nothing is mapped");
+	QUEUE(q.write_pointer_address = 0x50000, EINVAL, "write_pointer_address",
+	      "nothing is mapped");
 	QUEUE(q.read_pointer_address = 0x10080, EINVAL, "read_pointer_address",
 	      "mapping of 0x10000 bytes at 0x10000");
 	QUEUE(q.ring_base_address = 0x11000, EINVAL, "ring_base_address", "exactly 0x10000 bytes");
@@ -98,10 +116,12 @@ Test(explain, create_queue)
 
 Test(explain, other_queue_calls)
 {
-	struct kfd_ioctl_update_queue_args u = { .queue_id = 5, .ring_base_address = 0x10000,
-						 .ring_size = 65536, .queue_percentage = 100 };
-	struct kfd_ioctl_destroy_queue_args d = { .queue_id = 5 };
-	struct kfd_ioctl_get_queue_wave_state_args w = { .queue_id = 5 };
+	struct kfd_ioctl_update_queue_args u = {.queue_id = 5,
+						.ring_base_address = 0x10000,
+						.ring_size = 65536,
+						.queue_percentage = 100};
+	struct kfd_ioctl_destroy_queue_args d = {.queue_id = 5};
+	struct kfd_ioctl_get_queue_wave_state_args w = {.queue_id = 5};
 
 	check(AMDKFD_IOC_UPDATE_QUEUE, &u, EFAULT, &facts, "queue_id is 5", "live queue");
 	check(AMDKFD_IOC_UPDATE_QUEUE, &u, EACCES, &facts, "reset", "EACCES");
@@ -115,31 +135,36 @@ Test(explain, other_queue_calls)
 	check(AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &w, EFAULT, &facts, "queue_id is 5", "16 writable");
 }
 
-#define ALLOC(change, err, a, b)                                                        \
-	do {                                                                            \
-		struct kfd_ioctl_alloc_memory_of_gpu_args m = {                         \
-			.va_addr = 0x200000, .size = 4096, .gpu_id = 3750,              \
-			.flags = KFD_IOC_ALLOC_MEM_FLAGS_GTT,                           \
-		};                                                                      \
-		change;                                                                 \
-		check(AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &m, err, &facts, a, b);           \
+#define ALLOC(change, err, a, b)                                                                   \
+	do {                                                                                       \
+		struct kfd_ioctl_alloc_memory_of_gpu_args m = {                                    \
+			.va_addr = 0x200000,                                                       \
+			.size = 4096,                                                              \
+			.gpu_id = 3750,                                                            \
+			.flags = KFD_IOC_ALLOC_MEM_FLAGS_GTT,                                      \
+		};                                                                                 \
+		change;                                                                            \
+		check(AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &m, err, &facts, a, b);                      \
 	} while (0)
 
 Test(explain, memory)
 {
-	struct kfd_ioctl_free_memory_of_gpu_args fr = { .handle = 3750ull << 32 | 4 };
-	struct kfd_ioctl_map_memory_to_gpu_args map = { .handle = 3750ull << 32 | 4, .n_devices = 1 };
-	struct kfd_ioctl_unmap_memory_from_gpu_args un = { .handle = 3750ull << 32 | 4, .n_devices = 1 };
+	struct kfd_ioctl_free_memory_of_gpu_args fr = {.handle = 3750ull << 32 | 4};
+	struct kfd_ioctl_map_memory_to_gpu_args map = {.handle = 3750ull << 32 | 4, .n_devices = 1};
+	struct kfd_ioctl_unmap_memory_from_gpu_args un = {.handle = 3750ull << 32 | 4,
+							  .n_devices = 1};
 
 	ALLOC(m.size = 0, EINVAL, "size is 0", "1 byte");
 	ALLOC(m.gpu_id = 9, EINVAL, "gpu_id is 9", "3750");
 	ALLOC(m.flags = KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL, EINVAL, "size is 4096", "8192");
-	ALLOC(m.flags = KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP; m.size = 8192, EINVAL, "size is 8192",
-	      "exactly 4096");
-	ALLOC(m.flags = KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, EINVAL, "flags is 0x80000000", "one of VRAM");
-	ALLOC(m.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR, EINVAL, "mmap_offset is 0", "user pointer");
-	ALLOC(m.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR; m.mmap_offset = 0x7000, EFAULT, "0x7000",
-	      "writable memory");
+	ALLOC(m.flags = KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP;
+	      m.size = 8192, EINVAL, "size is 8192", "exactly 4096");
+	ALLOC(m.flags = KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, EINVAL, "flags is 0x80000000",
+	      "one of VRAM");
+	ALLOC(m.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR, EINVAL, "mmap_offset is 0",
+	      "user pointer");
+	ALLOC(m.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR;
+	      m.mmap_offset = 0x7000, EFAULT, "0x7000", "writable memory");
 	ALLOC((void)m, EADDRINUSE, "0x200000", "SVM");
 	ALLOC((void)m, ENODEV, "ACQUIRE_VM", "ENODEV");
 	ALLOC((void)m, ENOMEM, "4096 bytes of GTT", "limits");
@@ -161,13 +186,13 @@ Test(explain, memory)
 
 Test(explain, events_and_process)
 {
-	struct kfd_ioctl_set_event_args set = { .event_id = 0x40000001 };
-	struct kfd_ioctl_wait_events_args wait = { .num_events = 5000 };
-	struct kfd_ioctl_create_event_args create = { .event_page_offset = 3750ull << 32 };
-	struct kfd_ioctl_acquire_vm_args vm = { .drm_fd = 9, .gpu_id = 3750 };
-	struct kfd_ioctl_set_memory_policy_args pol = { .gpu_id = 3750, .default_policy = 3 };
-	struct kfd_ioctl_runtime_enable_args run = { .mode_mask = 1 };
-	struct kfd_ioctl_smi_events_args smi = { .gpuid = 1 };
+	struct kfd_ioctl_set_event_args set = {.event_id = 0x40000001};
+	struct kfd_ioctl_wait_events_args wait = {.num_events = 5000};
+	struct kfd_ioctl_create_event_args create = {.event_page_offset = 3750ull << 32};
+	struct kfd_ioctl_acquire_vm_args vm = {.drm_fd = 9, .gpu_id = 3750};
+	struct kfd_ioctl_set_memory_policy_args pol = {.gpu_id = 3750, .default_policy = 3};
+	struct kfd_ioctl_runtime_enable_args run = {.mode_mask = 1};
+	struct kfd_ioctl_smi_events_args smi = {.gpuid = 1};
 
 	check(AMDKFD_IOC_SET_EVENT, &set, EINVAL, &facts, "0x40000001", "SIGNAL");
 	check(AMDKFD_IOC_DESTROY_EVENT, &set, EINVAL, &facts, "1073741825", "live event");
@@ -178,7 +203,8 @@ Test(explain, events_and_process)
 	check(AMDKFD_IOC_ACQUIRE_VM, &vm, EBUSY, &facts, "another open", "same open file");
 	check(AMDKFD_IOC_ACQUIRE_VM, &vm, EINVAL, &facts, "drm_fd 9", "render node");
 	check(AMDKFD_IOC_SET_MEMORY_POLICY, &pol, EINVAL, &facts, "default_policy is 3", "wanted");
-	check(AMDKFD_IOC_RUNTIME_ENABLE, &run, EEXIST, &facts, "already has queues", "before the first");
+	check(AMDKFD_IOC_RUNTIME_ENABLE, &run, EEXIST, &facts, "already has queues",
+	      "before the first");
 	check(AMDKFD_IOC_RUNTIME_ENABLE, &run, EBUSY, &facts, "already enabled", "EBUSY");
 	check(AMDKFD_IOC_SMI_EVENTS, &smi, EINVAL, &facts, "gpu_id is 1", "3750");
 	check(AMDKFD_IOC_WAIT_EVENTS, &wait, EBADF, &facts, "fork", "EBADF");

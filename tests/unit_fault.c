@@ -15,17 +15,31 @@ Test(fault, status_words)
 		struct kfd_fault_status want;
 	} v[] = {
 		/* From a published kernel log: TCP, more faults, permission 5, write. */
-		{ 0x00841051, { .more_faults = true, .permission_faults = 5, .write = true,
-				.client_id = 8, .vmid = 8, .client = "TCP" } },
-		{ 0x00801031, { .more_faults = true, .permission_faults = 3, .client_id = 8, .vmid = 8,
-				.client = "TCP" } },
-		{ 0x00901430, { .permission_faults = 3, .client_id = 10, .vmid = 9,
-				.client = "SQC (data)" } },
-		{ 0x00a8090e, { .walker_error = 7, .mapping_error = true, .atomic = true, .client_id = 4,
-				.vmid = 10, .client = "CPF" } },
-		{ 0x00001600, { .client_id = 11, .client = "SQG" } },
-		{ 0x00000200, { .client_id = 1, .client = "unknown" } },
-		{ 0x0003fe00, { .client_id = 0x1ff, .client = "unknown" } },
+		{0x00841051,
+		 {.more_faults = true,
+		  .permission_faults = 5,
+		  .write = true,
+		  .client_id = 8,
+		  .vmid = 8,
+		  .client = "TCP"}},
+		{0x00801031,
+		 {.more_faults = true,
+		  .permission_faults = 3,
+		  .client_id = 8,
+		  .vmid = 8,
+		  .client = "TCP"}},
+		{0x00901430,
+		 {.permission_faults = 3, .client_id = 10, .vmid = 9, .client = "SQC (data)"}},
+		{0x00a8090e,
+		 {.walker_error = 7,
+		  .mapping_error = true,
+		  .atomic = true,
+		  .client_id = 4,
+		  .vmid = 10,
+		  .client = "CPF"}},
+		{0x00001600, {.client_id = 11, .client = "SQG"}},
+		{0x00000200, {.client_id = 1, .client = "unknown"}},
+		{0x0003fe00, {.client_id = 0x1ff, .client = "unknown"}},
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
@@ -150,7 +164,8 @@ Test(trap, not_a_code_object)
 	cr_assert(k->name);
 	size = (size_t)((const char *)k->end - (const char *)k->begin);
 	cr_expect_eq(trap_text("#!/bin/sh", 9, &text, &len), -EINVAL);
-	/* Cut anywhere, it is refused or found whole; never read beyond the end (sanitizers watch). */
+	/* Cut anywhere, it is refused or found whole; never read beyond the end (sanitizers watch).
+	 */
 	for (size_t cut = 0; cut < size; cut += 7) {
 		copy = malloc(cut ? cut : 1);
 		memcpy(copy, k->begin, cut);

@@ -22,8 +22,8 @@ TestSuite(ledger, .init = setup, .fini = teardown);
 
 static struct ledger_record enter(const char *owner, uint64_t va, uint64_t size)
 {
-	struct ledger_record r = { .va = va, .size = size, .kind = LEDGER_ALLOC,
-				   .generation = ++generation };
+	struct ledger_record r = {
+		.va = va, .size = size, .kind = LEDGER_ALLOC, .generation = ++generation};
 
 	cr_assert_eq(ledger_reserve(l, 4), 0);
 	r.owner = ledger_owner(l, owner);
@@ -81,7 +81,7 @@ Test(ledger, owner_names_are_copies)
 Test(ledger, addresses)
 {
 	struct ledger_record old = enter("old", 0x10000, 0x8000);
-	struct ledger_hit h = { .owner = "untouched" };
+	struct ledger_hit h = {.owner = "untouched"};
 
 	leave(old);
 	enter("new", 0x10000, 0x1000);

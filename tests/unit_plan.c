@@ -13,8 +13,8 @@ static uint32_t version_of(const char *gfx)
 	static const struct {
 		const char *name;
 		uint32_t version;
-	} t[] = { { "gfx1151", 110501 }, { "gfx1030", 100300 }, { "gfx1033", 100303 },
-		  { "gfx1012", 100102 } };
+	} t[] = {
+		{"gfx1151", 110501}, {"gfx1030", 100300}, {"gfx1033", 100303}, {"gfx1012", 100102}};
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
 		if (!strcmp(t[i].name, gfx))
@@ -41,13 +41,17 @@ Test(plan, vectors)
 	cr_assert_not_null(path);
 	root = json_load_file(path, 0, &error);
 	cr_assert_not_null(root, "%s", error.text);
-	json_array_foreach(json_object_get(root, "vectors"), i, v) {
+	json_array_foreach(json_object_get(root, "vectors"), i, v)
+	{
 		const char *gfx = json_string_value(json_object_get(v, "gfx"));
 		const char *rule = json_string_value(json_object_get(v, "rule"));
 		bool early = strcmp(rule, "current") != 0;
 		uint32_t cus = (uint32_t)number(v, "cus");
-		struct queue_plan_in in = { .gfx_target_version = version_of(gfx), .simd_count = cus * 2,
-					    .simd_per_cu = 2, .num_xcc = 1, .ring_packets = 1024 };
+		struct queue_plan_in in = {.gfx_target_version = version_of(gfx),
+					   .simd_count = cus * 2,
+					   .simd_per_cu = 2,
+					   .num_xcc = 1,
+					   .ring_packets = 1024};
 		struct queue_plan p;
 
 		/* Kernels that counted fewer VGPRs say so in the topology. */
@@ -74,7 +78,7 @@ Test(plan, vectors)
 
 Test(plan, strix_halo)
 {
-	struct queue_plan_in in = { 110501, 80, 2, 1, 19185664, 16384, 1024 };
+	struct queue_plan_in in = {110501, 80, 2, 1, 19185664, 16384, 1024};
 	struct queue_plan p;
 
 	cr_assert_eq(queue_plan_compute(&in, &p), 0);
@@ -89,9 +93,9 @@ Test(plan, strix_halo)
 
 Test(plan, refusals)
 {
-	const struct queue_plan_in good = { 110501, 80, 2, 1, 0, 0, 64 };
+	const struct queue_plan_in good = {110501, 80, 2, 1, 0, 0, 64};
 	struct queue_plan_in in = good;
-	struct queue_plan p = { .cus = 7 };
+	struct queue_plan p = {.cus = 7};
 
 	in.ring_packets = 100;
 	cr_expect_eq(queue_plan_compute(&in, &p), -EINVAL);
@@ -116,11 +120,17 @@ Test(layout, queue_page)
 	const uint32_t *d = (const uint32_t *)&p;
 
 	memset(&p, 0x5a, sizeof(p));
-	queue_layout_fill(&p, &(struct queue_layout){
-				      .va = 0x200000001000, .ring = 0x200000010000, .packets = 1024,
-				      .id = 3, .lds_base = 0x1000000000000, .scratch_base = 0x2000000000000,
-				      .cus = 40, .waves_per_simd = 16, .simd_per_cu = 2,
-				      .inactive_mailbox = 0x300000000018, .inactive_event = 3 });
+	queue_layout_fill(&p, &(struct queue_layout){.va = 0x200000001000,
+						     .ring = 0x200000010000,
+						     .packets = 1024,
+						     .id = 3,
+						     .lds_base = 0x1000000000000,
+						     .scratch_base = 0x2000000000000,
+						     .cus = 40,
+						     .waves_per_simd = 16,
+						     .simd_per_cu = 2,
+						     .inactive_mailbox = 0x300000000018,
+						     .inactive_event = 3});
 	cr_expect_eq(d[0x00 / 4], 0);
 	cr_expect_eq(d[0x04 / 4], 1);
 	cr_expect_eq(p.queue.ring, 0x200000010000);
@@ -152,7 +162,7 @@ Test(layout, queue_page)
 Test(layout, scratch)
 {
 	struct scratch_plan p;
-	struct amd_queue q = { 0 };
+	struct amd_queue q = {0};
 
 	cr_assert_eq(scratch_plan_compute(260, 64, 40, 2, 32, 1, &p), 0);
 	cr_expect_eq(p.lane_bytes, 260);

@@ -19,7 +19,8 @@ Test(topology, whole_tree)
 {
 	const struct topology_node *n = &t.nodes[1];
 
-	cr_assert_eq(topology_read(testdata("topology/strix-halo"), &t, why, sizeof(why)), 0, "%s", why);
+	cr_assert_eq(topology_read(testdata("topology/strix-halo"), &t, why, sizeof(why)), 0, "%s",
+		     why);
 	cr_expect_eq(t.generation, 2);
 	cr_assert_eq(t.count, 2);
 	cr_expect_eq(t.nodes[0].gpu_id, 0);
@@ -74,7 +75,7 @@ Test(topology, no_tree)
 
 Test(topology, lines)
 {
-	struct topology_node n = { .index = 3 };
+	struct topology_node n = {.index = 3};
 
 	cr_expect_eq(parse("simd_count 80\nno_such_property 5\n\nnum_xcc 1\n", &n), 0);
 	cr_expect_eq(n.simd_count, 80);
@@ -90,14 +91,20 @@ Test(topology, lines)
 Test(topology, broken_lines)
 {
 	static const char *const bad[] = {
-		"simd_count\n",		      "simd_count \n",	     " 80\n",
-		"simd_count 80x\n",	      "simd_count -1\n",     "simd_count 8 0\n",
-		"simd_count 0x50\n",	      "simd_count 80\r\n",   "simd_count 18446744073709551616\n",
+		"simd_count\n",
+		"simd_count \n",
+		" 80\n",
+		"simd_count 80x\n",
+		"simd_count -1\n",
+		"simd_count 8 0\n",
+		"simd_count 0x50\n",
+		"simd_count 80\r\n",
+		"simd_count 18446744073709551616\n",
 		"num_xcc 1\nsimd_count 80",
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct topology_node n = { .simd_count = 9, .known = 5 };
+		struct topology_node n = {.simd_count = 9, .known = 5};
 
 		cr_expect_eq(parse(bad[i], &n), -EINVAL, "taken: %s", bad[i]);
 		cr_expect(strstr(why, "line "), "%s", why);

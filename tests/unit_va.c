@@ -56,8 +56,8 @@ Test(va, alignments)
 		uint64_t at;
 
 		cr_assert_eq(va_alloc(s, K4, align, &at), 0);
-		cr_expect_eq(at & (align - 1), 0, "align 0x%llx gave 0x%llx", (unsigned long long)align,
-			     (unsigned long long)at);
+		cr_expect_eq(at & (align - 1), 0, "align 0x%llx gave 0x%llx",
+			     (unsigned long long)align, (unsigned long long)at);
 	}
 	va_space_destroy(s);
 }

@@ -1,5 +1,5 @@
-/* The driver on the (virtual) device: bring-up, buffers, queue, signals, packets, waves, faults, and
- * nothing left behind. Each test is a process of its own. */
+/* The driver on the (virtual) device: bring-up, buffers, queue, signals, packets, waves, faults,
+ * and nothing left behind. Each test is a process of its own. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ Test(driver, bring_up)
 
 Test(driver, no_device)
 {
-	struct bw_device_opts o = { .kfd = { .device = "/dev/no-such-kfd" } };
+	struct bw_device_opts o = {.kfd = {.device = "/dev/no-such-kfd"}};
 	char why[512] = "";
 
 	cr_expect_eq(bw_device_open(&o, &dev, why, sizeof(why)), -ENOENT);
@@ -73,7 +73,7 @@ Test(driver, no_device)
 /* Everything but the event page, which the kernel keeps, is given back; and the kernel says so. */
 Test(driver, reopen_and_memory_returned)
 {
-	struct bw_device_opts o = { .no_queue = true };
+	struct bw_device_opts o = {.no_queue = true};
 	uint64_t before, after;
 	char why[512] = "";
 
@@ -114,7 +114,8 @@ Test(driver, fork_starts_anew)
 		_exit(bw_device_close(&child, NULL) == 0 ? 0 : 3);
 	}
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child gave %d", WEXITSTATUS(status));
+	cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child gave %d",
+		  WEXITSTATUS(status));
 	close_device();
 }
 
@@ -123,11 +124,18 @@ Test(driver, fork_starts_anew)
 Test(bo, kinds_and_accounts)
 {
 	struct bo_desc d[] = {
-		{ .owner = "weights", .size = 5000, .placement = BO_VRAM, .host = true },
-		{ .owner = "kv", .size = 1 << 20, .align = 2 << 20, .coherence = BO_FINE, .host = true },
-		{ .owner = "code", .size = 4096, .executable = true, .coherence = BO_UNCACHED,
-		  .host = true },
-		{ .owner = "kv", .size = 3 << 20, .readonly = true },
+		{.owner = "weights", .size = 5000, .placement = BO_VRAM, .host = true},
+		{.owner = "kv",
+		 .size = 1 << 20,
+		 .align = 2 << 20,
+		 .coherence = BO_FINE,
+		 .host = true},
+		{.owner = "code",
+		 .size = 4096,
+		 .executable = true,
+		 .coherence = BO_UNCACHED,
+		 .host = true},
+		{.owner = "kv", .size = 3 << 20, .readonly = true},
 	};
 	struct bo *bo[4];
 	struct memory_usage u[8];
@@ -169,7 +177,7 @@ Test(bo, kinds_and_accounts)
 
 Test(bo, who_lived_there)
 {
-	struct bo_desc d = { .owner = "first", .size = 65536 };
+	struct bo_desc d = {.owner = "first", .size = 65536};
 	struct ledger_hit h;
 	struct bo *a, *b;
 	uint64_t va;
@@ -200,7 +208,7 @@ Test(bo, who_lived_there)
 Test(bo, refusals)
 {
 	struct bo *none = (void *)1, *a;
-	struct bo_desc d = { .owner = "x", .size = 4096, .align = 3 };
+	struct bo_desc d = {.owner = "x", .size = 4096, .align = 3};
 
 	open_device();
 	cr_expect_eq(bo_create(dev.memory, &d, &none), -EINVAL);
@@ -215,7 +223,8 @@ Test(bo, refusals)
 	cr_assert_eq(bo_create(dev.memory, &d, &a), 0);
 	d.va = bo_va(a);
 	cr_expect_eq(bo_create(dev.memory, &d, &none), -EADDRINUSE);
-	/* More than there can be: refused by the kernel, with its limits named, and nothing kept. */
+	/* More than there can be: refused by the kernel, with its limits named, and nothing kept.
+	 */
 	d.va = 0, d.size = 1ull << 39;
 	cr_expect_eq(bo_create(dev.memory, &d, &none), -ENOMEM);
 	cr_expect(strstr(kfd_reason(), "ALLOC_MEMORY_OF_GPU refused (ENOMEM)"), "%s", kfd_reason());
@@ -227,7 +236,7 @@ Test(bo, refusals)
 
 Test(bo, alive_at_close)
 {
-	struct bo_desc d = { .owner = "leak", .size = 4096 };
+	struct bo_desc d = {.owner = "leak", .size = 4096};
 	struct bw_teardown left;
 	struct bo *a;
 
@@ -243,7 +252,7 @@ Test(bo, alive_at_close)
 
 Test(bo, userptr)
 {
-	struct bo_desc d = { .owner = "user", .size = 8192, .placement = BO_USERPTR };
+	struct bo_desc d = {.owner = "user", .size = 8192, .placement = BO_USERPTR};
 	struct bo *a;
 
 	open_device();
@@ -262,7 +271,7 @@ Test(bo, userptr)
 Test(queue, several)
 {
 	struct queue *q[8];
-	struct queue_opts o = { .ring_packets = 64 };
+	struct queue_opts o = {.ring_packets = 64};
 
 	open_device();
 	for (int i = 0; i < 8; i++) {
@@ -281,7 +290,7 @@ Test(queue, several)
 
 Test(queue, refused_with_reason)
 {
-	struct queue_opts o = { .ring_packets = 100 };
+	struct queue_opts o = {.ring_packets = 100};
 	struct queue *q = NULL;
 
 	open_device();
@@ -318,7 +327,7 @@ Test(signal, create_wait_destroy)
 
 Test(queue, barrier_packets_wrap_the_ring)
 {
-	struct queue_opts o = { .ring_packets = 64 };
+	struct queue_opts o = {.ring_packets = 64};
 	struct queue_batch b;
 	struct queue *q;
 	struct signal *s;
@@ -347,7 +356,7 @@ Test(queue, barrier_packets_wrap_the_ring)
 
 Test(queue, full_ring)
 {
-	struct queue_opts o = { .ring_packets = 64 };
+	struct queue_opts o = {.ring_packets = 64};
 	struct signal *gate, *s;
 	struct queue_batch b;
 	struct queue *q;
@@ -357,7 +366,7 @@ Test(queue, full_ring)
 	cr_assert_eq(signal_create(q, 1, &gate), 0);
 	cr_assert_eq(signal_create(q, 1, &s), 0);
 	cr_assert_eq(queue_begin(q, 64, &b), 0);
-	queue_barrier(&b, (struct signal *[5]){ gate }, NULL);
+	queue_barrier(&b, (struct signal *[5]){gate}, NULL);
 	for (int k = 0; k < 62; k++)
 		queue_barrier(&b, NULL, NULL);
 	queue_barrier(&b, NULL, s);
@@ -373,15 +382,17 @@ Test(queue, full_ring)
 	close_device();
 }
 
-/* ---- waves ------------------------------------------------------------------------------------- */
+/* ---- waves -------------------------------------------------------------------------------------
+ */
 
 /* s_load_b64 s[2:3], s[0:1], 0; s_waitcnt; v0:1 = s2:3; v2 = 0x1234 */
 #define LOAD_ADDRESS 0xf4040080, 0xf8000000, 0xbf89fc07, 0x7e000202, 0x7e020203, 0x7e0402ff, 0x1234
-#define STORE	     0xdc6a0000, 0x007c0200, 0xbc7c0000 /* global_store_b32 v[0:1], v2; s_waitcnt_vscnt */
-#define LOAD	     0xdc520000, 0x027c0000, 0xbf8903f7 /* global_load_b32 v2, v[0:1]; s_waitcnt */
-#define S_TRAP_2     0xbf900002
-#define S_TRAP_3     0xbf900003
-#define S_ENDPGM     0xbfb00000
+#define STORE        0xdc6a0000, 0x007c0200, 0xbc7c0000 /* global_store_b32 v[0:1], v2; s_waitcnt_vscnt \
+							 */
+#define LOAD     0xdc520000, 0x027c0000, 0xbf8903f7 /* global_load_b32 v2, v[0:1]; s_waitcnt */
+#define S_TRAP_2 0xbf900002
+#define S_TRAP_3 0xbf900003
+#define S_ENDPGM 0xbfb00000
 
 struct program {
 	struct bo *bo;
@@ -392,8 +403,11 @@ struct program {
 /* A kernel descriptor (LLVM AMDGPUUsage) at 0, code at 256: kernarg pointer in s[0:1], wave32. */
 static void program_make(struct program *p, const uint32_t *code, size_t bytes, bool scratch)
 {
-	struct bo_desc d = { .owner = "code", .size = 4096, .executable = true,
-			     .coherence = BO_UNCACHED, .host = true };
+	struct bo_desc d = {.owner = "code",
+			    .size = 4096,
+			    .executable = true,
+			    .coherence = BO_UNCACHED,
+			    .host = true};
 	unsigned char *k;
 	uint32_t *dw;
 
@@ -402,14 +416,14 @@ static void program_make(struct program *p, const uint32_t *code, size_t bytes, 
 	cr_assert_eq(signal_create(dev.queue, 1, &p->done), 0);
 	k = bo_host(p->bo);
 	dw = (uint32_t *)k;
-	dw[2] = 8;					/* kernarg size */
-	*(int64_t *)(k + 16) = 256;			/* entry */
-	dw[12] = 0x60af0000;				/* float mode, IEEE, WGP, mem ordered */
-	dw[13] = 2 << 1 | 1 << 7 | (scratch ? 1 : 0);	/* two user SGPRs, workgroup id x */
-	*(uint16_t *)(k + 56) = 1 << 3 | 1 << 10;	/* kernarg pointer, wave32 */
+	dw[2] = 8;                                    /* kernarg size */
+	*(int64_t *)(k + 16) = 256;                   /* entry */
+	dw[12] = 0x60af0000;                          /* float mode, IEEE, WGP, mem ordered */
+	dw[13] = 2 << 1 | 1 << 7 | (scratch ? 1 : 0); /* two user SGPRs, workgroup id x */
+	*(uint16_t *)(k + 56) = 1 << 3 | 1 << 10;     /* kernarg pointer, wave32 */
 	memcpy(k + 256, code, bytes);
 	for (size_t i = 0; i < 64; i++) /* the prefetcher reads on */
-		memcpy(k + 256 + bytes + i * 4, &(uint32_t){ 0xbf9f0000 }, 4);
+		memcpy(k + 256 + bytes + i * 4, &(uint32_t){0xbf9f0000}, 4);
 }
 
 static int program_run(struct program *p, uint64_t arg, uint32_t private_bytes)
@@ -420,15 +434,15 @@ static int program_run(struct program *p, uint64_t arg, uint32_t private_bytes)
 	*ka = arg;
 	signal_set(p->done, 1);
 	cr_assert_eq(queue_begin(dev.queue, 1, &b), 0);
-	queue_dispatch(&b, &(struct aql_dispatch){ .kernel_object = bo_va(p->bo),
-						   .kernarg = (uintptr_t)ka,
-						   .grid = { 32, 1, 1 },
-						   .group = { 32, 1, 1 },
-						   .private_bytes = private_bytes,
-						   .completion = p->done,
-						   .barrier = true,
-						   .acquire_system = true,
-						   .release_system = true });
+	queue_dispatch(&b, &(struct aql_dispatch){.kernel_object = bo_va(p->bo),
+						  .kernarg = (uintptr_t)ka,
+						  .grid = {32, 1, 1},
+						  .group = {32, 1, 1},
+						  .private_bytes = private_bytes,
+						  .completion = p->done,
+						  .barrier = true,
+						  .acquire_system = true,
+						  .release_system = true});
 	queue_commit(&b);
 	return signal_wait(dev.queue, p->done, 1, 10000000000, &fault);
 }
@@ -442,8 +456,8 @@ static void program_drop(struct program *p)
 
 Test(wave, store)
 {
-	static const uint32_t code[] = { LOAD_ADDRESS, STORE, S_ENDPGM };
-	struct bo_desc d = { .owner = "out", .size = 4096, .coherence = BO_UNCACHED, .host = true };
+	static const uint32_t code[] = {LOAD_ADDRESS, STORE, S_ENDPGM};
+	struct bo_desc d = {.owner = "out", .size = 4096, .coherence = BO_UNCACHED, .host = true};
 	struct program p;
 	struct bo *out;
 
@@ -463,7 +477,7 @@ Test(wave, store)
 
 Test(wave, abort_is_reported)
 {
-	static const uint32_t code[] = { S_TRAP_2, S_ENDPGM };
+	static const uint32_t code[] = {S_TRAP_2, S_ENDPGM};
 	struct program p;
 
 	open_device();
@@ -480,7 +494,7 @@ Test(wave, abort_is_reported)
 
 Test(wave, debugtrap_is_stepped_over)
 {
-	static const uint32_t code[] = { S_TRAP_3, S_ENDPGM };
+	static const uint32_t code[] = {S_TRAP_3, S_ENDPGM};
 	struct program p;
 
 	open_device();
@@ -492,8 +506,8 @@ Test(wave, debugtrap_is_stepped_over)
 
 Test(wave, fault_names_the_dead_buffer)
 {
-	static const uint32_t code[] = { LOAD_ADDRESS, STORE, S_ENDPGM };
-	struct bo_desc d = { .owner = "kv", .size = 65536 };
+	static const uint32_t code[] = {LOAD_ADDRESS, STORE, S_ENDPGM};
+	struct bo_desc d = {.owner = "kv", .size = 65536};
 	struct program p;
 	struct bo *kv;
 	uint64_t va;
@@ -508,16 +522,16 @@ Test(wave, fault_names_the_dead_buffer)
 	cr_expect_eq(fault.va, va + 0x2000);
 	cr_expect(fault.not_present);
 	cr_expect_not(fault.read_only);
-	cr_expect(strstr(fault.text, "offset 0x2000 of \"kv\"") && strstr(fault.text, "freed"), "%s",
-		  fault.text);
+	cr_expect(strstr(fault.text, "offset 0x2000 of \"kv\"") && strstr(fault.text, "freed"),
+		  "%s", fault.text);
 	program_drop(&p);
 	close_device();
 }
 
 Test(wave, fault_past_the_end)
 {
-	static const uint32_t code[] = { LOAD_ADDRESS, LOAD, S_ENDPGM };
-	struct bo_desc d = { .owner = "logits", .size = 4096, .align = 1 << 20 };
+	static const uint32_t code[] = {LOAD_ADDRESS, LOAD, S_ENDPGM};
+	struct bo_desc d = {.owner = "logits", .size = 4096, .align = 1 << 20};
 	struct program p;
 	struct bo *b;
 
@@ -534,8 +548,8 @@ Test(wave, fault_past_the_end)
 
 Test(wave, store_to_readonly)
 {
-	static const uint32_t code[] = { LOAD_ADDRESS, STORE, S_ENDPGM };
-	struct bo_desc d = { .owner = "constants", .size = 4096, .readonly = true };
+	static const uint32_t code[] = {LOAD_ADDRESS, STORE, S_ENDPGM};
+	struct bo_desc d = {.owner = "constants", .size = 4096, .readonly = true};
 	struct program p;
 	struct bo *b;
 
@@ -554,7 +568,7 @@ Test(wave, store_to_readonly)
 
 Test(wave, scratch_on_demand)
 {
-	static const uint32_t code[] = { S_ENDPGM };
+	static const uint32_t code[] = {S_ENDPGM};
 	struct program p;
 
 	open_device();
@@ -583,8 +597,8 @@ Test(wave, bad_kernel_object)
 	open_device();
 	cr_assert_eq(signal_create(dev.queue, 1, &s), 0);
 	cr_assert_eq(queue_begin(dev.queue, 1, &b), 0);
-	queue_dispatch(&b, &(struct aql_dispatch){ .kernel_object = 0, .grid = { 1 }, .group = { 1 },
-						   .completion = s });
+	queue_dispatch(&b, &(struct aql_dispatch){
+				   .kernel_object = 0, .grid = {1}, .group = {1}, .completion = s});
 	queue_commit(&b);
 	cr_expect_eq(signal_wait(dev.queue, s, 1, 5000000000, &fault), -EFAULT);
 	cr_expect(fault.text[0], "a fault without a word");
