@@ -12,28 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(name) for every property a node may print. */
-#define TOPOLOGY_PROPERTIES(X)                                                                     \
-	X(cpu_cores_count)                                                                         \
-	X(simd_count) X(mem_banks_count) X(caches_count) X(io_links_count) X(p2p_links_count) X(   \
-		cpu_core_id_base) X(simd_id_base) X(max_waves_per_simd) X(lds_size_in_kb)          \
-		X(gds_size_in_kb) X(num_gws) X(wave_front_size) X(array_count) X(                  \
-			simd_arrays_per_engine) X(cu_per_simd_array) X(simd_per_cu)                \
-			X(max_slots_scratch_cu) X(gfx_target_version) X(vendor_id) X(device_id) X( \
-				location_id) X(domain) X(drm_render_minor) X(hive_id)              \
-				X(num_sdma_engines) X(num_sdma_xgmi_engines) X(                    \
-					num_sdma_queues_per_engine) X(num_cp_queues) X(cwsr_size)  \
-					X(ctl_stack_size) X(max_engine_clk_fcompute) X(            \
-						local_mem_size) X(fw_version) X(capability)        \
-						X(capability2) X(debug_prop) X(sdma_fw_version)    \
-							X(unique_id) X(num_xcc)                    \
-								X(max_engine_clk_ccompute)
-
+/* The properties are listed in topology.def. */
 enum topology_property {
 #define X(name) TOPOLOGY_##name,
-	TOPOLOGY_PROPERTIES(X)
+#include "kfd/topology.def"
 #undef X
-		TOPOLOGY_PROPERTY_COUNT
+	TOPOLOGY_PROPERTY_COUNT
 };
 
 struct topology_node {
@@ -42,7 +26,7 @@ struct topology_node {
 	char name[64];   /* "ip discovery" on gfx1151; "" for a CPU */
 	uint64_t known;  /* bit TOPOLOGY_x: the kernel printed it */
 #define X(name) uint64_t name;
-	TOPOLOGY_PROPERTIES(X)
+#include "kfd/topology.def"
 #undef X
 	uint64_t mem_bytes; /* sum of the node's memory banks; 0 with mem_known false */
 	bool mem_known;

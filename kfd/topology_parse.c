@@ -10,7 +10,7 @@ static const struct {
 	size_t offset;
 } properties[] = {
 #define X(name) {#name, offsetof(struct topology_node, name)},
-	TOPOLOGY_PROPERTIES(X)
+#include "kfd/topology.def"
 #undef X
 };
 _Static_assert(TOPOLOGY_PROPERTY_COUNT <= 64, "one bit each in topology_node.known");

@@ -32,7 +32,7 @@ static void close_device(void)
 	cr_expect_eq(left.queues, 0);
 }
 
-/* ---- bring-up ------------------------------------------------------------------------ */
+/* ---- bring-up ---- */
 
 Test(driver, bring_up)
 {
@@ -119,7 +119,7 @@ Test(driver, fork_starts_anew)
 	close_device();
 }
 
-/* ---- buffers ---------------------------------------------------------------------------- */
+/* ---- buffers ---- */
 
 Test(bo, kinds_and_accounts)
 {
@@ -266,7 +266,7 @@ Test(bo, userptr)
 	close_device();
 }
 
-/* ---- queues and signals --------------------------------------------------------------------- */
+/* ---- queues and signals ---- */
 
 Test(queue, several)
 {
@@ -382,14 +382,14 @@ Test(queue, full_ring)
 	close_device();
 }
 
-/* ---- waves -------------------------------------------------------------------------------------
- */
+/* ---- waves ---- */
 
 /* s_load_b64 s[2:3], s[0:1], 0; s_waitcnt; v0:1 = s2:3; v2 = 0x1234 */
 #define LOAD_ADDRESS 0xf4040080, 0xf8000000, 0xbf89fc07, 0x7e000202, 0x7e020203, 0x7e0402ff, 0x1234
-#define STORE        0xdc6a0000, 0x007c0200, 0xbc7c0000 /* global_store_b32 v[0:1], v2; s_waitcnt_vscnt \
-							 */
-#define LOAD     0xdc520000, 0x027c0000, 0xbf8903f7 /* global_load_b32 v2, v[0:1]; s_waitcnt */
+/* global_store_b32 v[0:1], v2; s_waitcnt_vscnt */
+#define STORE 0xdc6a0000, 0x007c0200, 0xbc7c0000
+/* global_load_b32 v2, v[0:1]; s_waitcnt */
+#define LOAD     0xdc520000, 0x027c0000, 0xbf8903f7
 #define S_TRAP_2 0xbf900002
 #define S_TRAP_3 0xbf900003
 #define S_ENDPGM 0xbfb00000
