@@ -148,7 +148,7 @@ static void remember_age(struct signal *s, uint64_t age)
 int signal_wait(struct queue *q, struct signal *s, int64_t below, uint64_t timeout_ns,
 		struct queue_fault *fault)
 {
-	struct queue_fault scrap, *f = fault ? fault : &scrap;
+	struct queue_fault scrap = {0}, *f = fault ? fault : &scrap;
 	uint64_t start, deadline, now;
 	int rc;
 

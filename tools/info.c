@@ -253,7 +253,7 @@ static int print_json(const struct report *r)
 	json_object_set_new(o, "compute_units",
 			    topology_cus(n) ? json_integer(topology_cus(n)) : json_null());
 #define X(name) json_object_set_new(props, #name, j(KNOWN(n, name)));
-	TOPOLOGY_PROPERTIES(X)
+#include "kfd/topology.def"
 #undef X
 	json_object_set_new(o, "properties", props);
 	if (r->planned) {
