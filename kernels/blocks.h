@@ -132,9 +132,11 @@ INLINE int frag_scaled(enum wtype t)
 	return t != W_F32 && t != W_F16 && t != W_BF16;
 }
 
-/* The compiler turns each of these into one v_cvt_f32_ubyteN. */
+/* Each of these is one v_cvt_f32_ubyteN, as long as the compiler does not see how q was masked: it
+ * would fold the mask into an extraction per element. */
 INLINE void bytes_to_float(float *w, u32 q)
 {
+	q = opaque(q);
 	w[0] = (float)(q & 255);
 	w[1] = (float)(q >> 8 & 255);
 	w[2] = (float)(q >> 16 & 255);
@@ -203,7 +205,8 @@ INLINE struct frag frag_load(enum wtype t, GLOBAL const u8 *row, u32 k, u32 c, u
 		u32 s_hi = (head[3] & 0x0f0f0f0fu) | (head[1] >> 2 & 0x30303030u);
 		u32 m_hi = (head[3] >> 4 & 0x0f0f0f0fu) | (head[2] >> 2 & 0x30303030u);
 		u32 sh = (lane >> 3 & 1) * 16;
-		u32 s = (lane < 16 ? s_lo : s_hi) >> sh, m = (lane < 16 ? m_lo : m_hi) >> sh;
+		u32 s = opaque((lane < 16 ? s_lo : s_hi) >> sh);
+		u32 m = opaque((lane < 16 ? m_lo : m_hi) >> sh);
 		float d = (float)__builtin_bit_cast(f16, (u16)head[0]);
 		float dmin = -(float)__builtin_bit_cast(f16, (u16)(head[0] >> 16));
 		u32 lo = q & 0x0f0f0f0fu, hi = q >> 4 & 0x0f0f0f0fu;

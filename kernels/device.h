@@ -93,6 +93,13 @@ INLINE float wave_sum4(const float v[4], u32 lane)
 	return s + other_row(s);
 }
 
+/* v, with nothing known about it. */
+INLINE u32 opaque(u32 v)
+{
+	__asm__("" : "+v"(v));
+	return v;
+}
+
 #define NEG_INF (-__builtin_inff())
 #define LOG2E	1.44269504088896340736f
 

@@ -32,6 +32,10 @@ typedef float f4 __attribute__((ext_vector_type(4)));
 typedef u32 u4 __attribute__((ext_vector_type(4)));
 typedef u32 u2 __attribute__((ext_vector_type(2)));
 typedef f16 h8 __attribute__((ext_vector_type(8)));
+INLINE u32 opaque(u32 v)
+{
+	return v;
+}
 #include "kernels/blocks.h"
 
 static const struct {
