@@ -88,7 +88,8 @@ static const struct layout *weight_layout(struct claim *c, const struct tensor *
 static bool vector_ok(struct claim *c, const struct tensor *w, uint64_t width)
 {
 	if (w && w->type != TYPE_F32)
-		return decline(c, "%s: type %s, the kernel reads F32", w->name, quant_name(w->type));
+		return decline(c, "%s: type %s, the kernel reads F32", w->name,
+			       quant_name(w->type));
 	if (width % 4 || width > UINT32_MAX / 4)
 		return decline(c, "width %llu is not a multiple of 4", (unsigned long long)width);
 	return true;
@@ -123,8 +124,8 @@ static void claim_rmsnorm(const struct graph *g, const struct node *n,
 		shape(c, threads, g->n_tokens, 1, threads);
 }
 
-static void claim_matmul(const struct graph *g, const struct node *n,
-			 const struct claim_kernels *k, struct claim *c)
+static void claim_matmul(const struct graph *g, const struct node *n, const struct claim_kernels *k,
+			 struct claim *c)
 {
 	const struct tensor *w = &g->tensors[n->src[0]];
 	const struct layout *l = weight_layout(c, w);
@@ -138,8 +139,9 @@ static void claim_matmul(const struct graph *g, const struct node *n,
 		cols = round_up(cols, KA_MATMUL_COLUMNS) / KA_MATMUL_COLUMNS;
 	else if (!take(c, k, "matmul", sizeof(struct ka_matmul), "matmul_%s", l->name))
 		return;
-	shape(c, round_up(w->ne[1], KA_MATMUL_GROUP_ROWS) / KA_MATMUL_GROUP_ROWS * 32 *
-			 KA_MATMUL_WAVES,
+	shape(c,
+	      round_up(w->ne[1], KA_MATMUL_GROUP_ROWS) / KA_MATMUL_GROUP_ROWS * 32 *
+		      KA_MATMUL_WAVES,
 	      cols, 1, 32 * KA_MATMUL_WAVES);
 }
 
@@ -184,8 +186,8 @@ static void claim_attn(const struct graph *g, const struct node *n, const struct
 		shape(c, heads / kv * 32 * KA_ATTN_WAVES, kv, g->n_tokens, 32 * KA_ATTN_WAVES);
 }
 
-static void claim_binary(const struct graph *g, const struct node *n,
-			 const struct claim_kernels *k, struct claim *c)
+static void claim_binary(const struct graph *g, const struct node *n, const struct claim_kernels *k,
+			 struct claim *c)
 {
 	const char *op = graph_op_name(n->op);
 	uint64_t w = g->tensors[n->dst].ne[0];
@@ -196,14 +198,10 @@ static void claim_binary(const struct graph *g, const struct node *n,
 
 static void (*const claims[OP_COUNT])(const struct graph *g, const struct node *n,
 				      const struct claim_kernels *k, struct claim *c) = {
-	[OP_EMBED] = claim_embed,
-	[OP_RMSNORM] = claim_rmsnorm,
-	[OP_MATMUL] = claim_matmul,
-	[OP_HEADNORM_ROPE] = claim_headnorm_rope,
-	[OP_KV_STORE] = claim_kv_store,
-	[OP_ATTN] = claim_attn,
-	[OP_ADD] = claim_binary,
-	[OP_SILU_MUL] = claim_binary,
+	[OP_EMBED] = claim_embed,       [OP_RMSNORM] = claim_rmsnorm,
+	[OP_MATMUL] = claim_matmul,     [OP_HEADNORM_ROPE] = claim_headnorm_rope,
+	[OP_KV_STORE] = claim_kv_store, [OP_ATTN] = claim_attn,
+	[OP_ADD] = claim_binary,        [OP_SILU_MUL] = claim_binary,
 };
 
 void claim_node(const struct graph *g, const struct node *node, const struct claim_kernels *k,
@@ -250,7 +248,10 @@ void claim_kernargs(const struct graph *g, const struct node *node, const struct
 		const struct tensor *w = &t[node->src[0]];
 
 		a.embed = (struct ka_embed){
-			.step = env->step, .w = va[0], .ids = va[1], .y = y,
+			.step = env->step,
+			.w = va[0],
+			.ids = va[1],
+			.y = y,
 			.d = (uint32_t)w->ne[0],
 			.row_bytes = (uint32_t)layout_row_bytes(layout_of(w->type), w->ne[0]),
 		};
@@ -258,7 +259,10 @@ void claim_kernargs(const struct graph *g, const struct node *node, const struct
 	}
 	case OP_RMSNORM:
 		a.rmsnorm = (struct ka_rmsnorm){
-			.step = env->step, .x = va[0], .w = va[1], .y = y,
+			.step = env->step,
+			.x = va[0],
+			.w = va[1],
+			.y = y,
 			.d = (uint32_t)t[node->dst].ne[0],
 			.eps = node->f[0],
 			.inv_d = (float)(1.0 / (double)t[node->dst].ne[0]),
@@ -273,30 +277,45 @@ void claim_kernargs(const struct graph *g, const struct node *node, const struct
 			.step = env->step,
 			.first = env->step + (logits ? offsetof(struct ka_step, first)
 						     : offsetof(struct ka_step, zero)),
-			.w = va[0], .x = va[1], .y = y,
-			.k = (uint32_t)w->ne[0], .rows = (uint32_t)w->ne[1],
+			.w = va[0],
+			.x = va[1],
+			.y = y,
+			.k = (uint32_t)w->ne[0],
+			.rows = (uint32_t)w->ne[1],
 			.row_bytes = (uint32_t)layout_row_bytes(layout_of(w->type), w->ne[0]),
 		};
 		break;
 	}
 	case OP_HEADNORM_ROPE:
 		a.rope = (struct ka_headnorm_rope){
-			.step = env->step, .x = va[0], .w = va[1], .pos = va[2], .y = y,
+			.step = env->step,
+			.x = va[0],
+			.w = va[1],
+			.pos = va[2],
+			.y = y,
 			.freq = env->freq,
-			.hd = node->u[1], .stride = node->u[0] * node->u[1],
+			.hd = node->u[1],
+			.stride = node->u[0] * node->u[1],
 			.eps = node->f[0],
 			.inv_hd = (float)(1.0 / node->u[1]),
 		};
 		break;
 	case OP_KV_STORE:
 		a.kv_store = (struct ka_kv_store){
-			.step = env->step, .x = va[0], .pos = va[1], .cache = y,
+			.step = env->step,
+			.x = va[0],
+			.pos = va[1],
+			.cache = y,
 			.width = (uint32_t)t[node->dst].ne[0],
 		};
 		break;
 	case OP_ATTN:
 		a.attn = (struct ka_attn){
-			.step = env->step, .q = va[0], .kc = va[1], .vc = va[2], .pos = va[3],
+			.step = env->step,
+			.q = va[0],
+			.kc = va[1],
+			.vc = va[2],
+			.pos = va[3],
 			.y = y,
 			.per_kv = node->u[0] / node->u[1],
 			.q_stride = node->u[0] * node->u[2],
@@ -307,7 +326,10 @@ void claim_kernargs(const struct graph *g, const struct node *node, const struct
 	case OP_ADD:
 	case OP_SILU_MUL:
 		a.binary = (struct ka_binary){
-			.step = env->step, .a = va[0], .b = va[1], .y = y,
+			.step = env->step,
+			.a = va[0],
+			.b = va[1],
+			.y = y,
 			.width = (uint32_t)t[node->dst].ne[0],
 		};
 		break;

@@ -12,8 +12,8 @@
 #include <stddef.h>
 
 struct claim {
-	char kernel[32]; /* empty: declined */
-	char reason[96]; /* why declined */
+	char kernel[32];  /* empty: declined */
+	char reason[96];  /* why declined */
 	uint32_t grid[3]; /* work-items */
 	uint16_t group[3];
 	uint32_t kernarg_bytes;
@@ -39,9 +39,9 @@ void claim_node(const struct graph *g, const struct node *node, const struct cla
 /* Addresses a node's arguments are made of. */
 struct claim_env {
 	const uint64_t *va; /* per tensor of the graph: device address */
-	uint64_t step;	    /* struct ka_step */
-	uint64_t done;	    /* struct ka_done */
-	uint64_t freq;	    /* rotary table of this node */
+	uint64_t step;      /* struct ka_step */
+	uint64_t done;      /* struct ka_done */
+	uint64_t freq;      /* rotary table of this node */
 };
 /* Writes claim->kernarg_bytes bytes. */
 void claim_kernargs(const struct graph *g, const struct node *node, const struct claim *claim,

@@ -77,8 +77,8 @@ static int build_graphs(struct engine *e, char *err, size_t errlen)
 	uint32_t tokens[MAX_SHAPES] = {1, e->batch};
 
 	while (e->n_shapes < (e->batch > 1 ? 2u : 1u)) {
-		int ret = graph_build(e->m, tokens[e->n_shapes], e->n_ctx,
-				      &e->shape[e->n_shapes].g, err, (unsigned)errlen);
+		int ret = graph_build(e->m, tokens[e->n_shapes], e->n_ctx, &e->shape[e->n_shapes].g,
+				      err, (unsigned)errlen);
 
 		if (ret < 0)
 			return ret;
@@ -93,12 +93,13 @@ static int make_plan(struct engine *e, const struct engine_opts *o, char *err, s
 	const struct graph *graphs[MAX_SHAPES] = {e->shape[0].g, e->shape[1].g};
 	struct plan_opts po = {
 		.all_logits = o->all_logits,
-		.kernels = {
-			.disabled = o->disabled,
-			.n_disabled = o->n_disabled,
-			.kernarg_bytes = programs_kernarg_bytes,
-			.ctx = e->programs,
-		},
+		.kernels =
+			{
+				.disabled = o->disabled,
+				.n_disabled = o->n_disabled,
+				.kernarg_bytes = programs_kernarg_bytes,
+				.ctx = e->programs,
+			},
 	};
 	int ret = plan_create(graphs, e->n_shapes, &po, &e->plan, err, errlen);
 
@@ -134,8 +135,8 @@ static int make_buffers(struct engine *e, char *err, size_t errlen)
 		int ret = b->bytes ? bo_create(e->dev->memory, &d, &e->bo[i]) : 0;
 
 		if (ret < 0)
-			return fail(err, errlen, ret, "%s: %" PRIu64 " bytes: %s", b->owner, b->bytes,
-				    kfd_reason()[0] ? kfd_reason() : strerror(-ret));
+			return fail(err, errlen, ret, "%s: %" PRIu64 " bytes: %s", b->owner,
+				    b->bytes, kfd_reason()[0] ? kfd_reason() : strerror(-ret));
 	}
 	return 0;
 }
@@ -348,8 +349,8 @@ static int run_segment(struct engine *e, const struct shape *s, uint32_t slot, u
 	return (int)last + 1;
 }
 
-/* A node no kernel claimed. What it reads was acquired by the wait of the segment before it; what it
- * writes is released with the headers of the packets after it, the first of which acquires. */
+/* A node no kernel claimed. What it reads was acquired by the wait of the segment before it; what
+ * it writes is released with the headers of the packets after it, the first of which acquires. */
 static int run_cpu(struct engine *e, const struct shape *s, uint32_t slot, uint32_t i, uint32_t n,
 		   uint32_t first, char *err, size_t errlen)
 {
@@ -413,13 +414,15 @@ static int check_step(const struct engine *e, const int32_t *ids, uint32_t n, ui
 		      char *err, size_t errlen)
 {
 	if (e->dead)
-		return fail(err, errlen, -EIO, "an earlier step failed; the engine is of no further use");
+		return fail(err, errlen, -EIO,
+			    "an earlier step failed; the engine is of no further use");
 	if (!n || n > e->batch)
 		return fail(err, errlen, -EINVAL, "step of %u tokens; this engine takes 1 to %u", n,
 			    e->batch);
 	if (pos0 > e->n_ctx || n > e->n_ctx - pos0)
-		return fail(err, errlen, -EINVAL, "positions %u to %" PRIu64 "; the context has %u slots",
-			    pos0, (uint64_t)pos0 + n - 1, e->n_ctx);
+		return fail(err, errlen, -EINVAL,
+			    "positions %u to %" PRIu64 "; the context has %u slots", pos0,
+			    (uint64_t)pos0 + n - 1, e->n_ctx);
 	for (uint32_t i = 0; i < n; i++)
 		if (ids[i] < 0 || (uint32_t)ids[i] >= e->m->hp.n_vocab)
 			return fail(err, errlen, -EINVAL, "token id %d; the vocabulary has 0 to %u",
@@ -444,7 +447,8 @@ static int check_result(const struct engine *e, const struct ka_step *step, cons
 
 		memcpy(&bits, &logits[i], sizeof(bits));
 		if ((bits & 0x7f800000u) == 0x7f800000u)
-			return fail(err, errlen, -EDOM, "logit %" PRIu64 " of token %" PRIu64 " is %f",
+			return fail(err, errlen, -EDOM,
+				    "logit %" PRIu64 " of token %" PRIu64 " is %f",
 				    i % e->m->hp.n_vocab, step->first + i / e->m->hp.n_vocab,
 				    (double)logits[i]);
 	}

@@ -24,29 +24,30 @@
 struct engine;
 
 struct engine_opts {
-	uint32_t n_ctx;	 /* context slots; 0: as many as the model was trained for */
-	uint32_t batch;	 /* most tokens of one step; 0: ENGINE_BATCH, less if the context is smaller */
+	uint32_t n_ctx;  /* context slots; 0: as many as the model was trained for */
+	uint32_t batch;  /* most tokens of one step; 0: ENGINE_BATCH, less if the context is smaller
+			  */
 	bool all_logits; /* logits of every token of a step, not only of the last */
-	const char *kernels_dir; /* DIR/NAME.co in place of the embedded code object NAME */
+	const char *kernels_dir;     /* DIR/NAME.co in place of the embedded code object NAME */
 	const char *const *disabled; /* kernels or operations left to the CPU, by name */
 	unsigned n_disabled;
 	uint64_t timeout_ns; /* of one wait; 0: 120 s */
 };
 
 /* dev and m must outlive the engine; dev needs a queue. opts NULL: all defaults. On failure nothing
- * remains and err has one line. -EINVAL, -ENOTSUP, -ENOMEM, -ENOENT (kernels_dir), -ENOSPC (ring too
- * small), or what the kernel said. */
+ * remains and err has one line. -EINVAL, -ENOTSUP, -ENOMEM, -ENOENT (kernels_dir), -ENOSPC (ring
+ * too small), or what the kernel said. */
 int engine_create(struct bw_device *dev, const struct model *m, const struct engine_opts *opts,
 		  struct engine **out, char *err, size_t errlen);
 /* Gives everything back. NULL is fine. */
 void engine_destroy(struct engine *e);
 
-/* n tokens, 1 <= n <= engine_batch(), at positions pos0 .. pos0+n-1; all earlier positions must have
- * been stepped. *logits is valid until the next step: [n][n_vocab] with all_logits, else [n_vocab]
- * of the last token.
- * -EINVAL: n, a position or an id out of range (nothing was run). -EFAULT: the device faulted.
- * -ETIMEDOUT. -EBADMSG: the device did not publish this step. -EDOM: NaN or infinity in the logits.
- * After any of the last four every further step is refused with -EIO. err: one line. */
+/* n tokens, 1 <= n <= engine_batch(), at positions pos0 .. pos0+n-1; all earlier positions must
+ * have been stepped. *logits is valid until the next step: [n][n_vocab] with all_logits, else
+ * [n_vocab] of the last token. -EINVAL: n, a position or an id out of range (nothing was run).
+ * -EFAULT: the device faulted. -ETIMEDOUT. -EBADMSG: the device did not publish this step. -EDOM:
+ * NaN or infinity in the logits. After any of the last four every further step is refused with
+ * -EIO. err: one line. */
 int engine_step(struct engine *e, const int32_t *ids, uint32_t n, uint32_t pos0,
 		const float **logits, char *err, size_t errlen);
 

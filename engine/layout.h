@@ -15,9 +15,9 @@
 struct layout {
 	enum ggml_type type;
 	const char *name;    /* the suffix of the kernels that read it: "q4_k" */
-	uint32_t block;	     /* elements; rows are whole blocks */
+	uint32_t block;      /* elements; rows are whole blocks */
 	uint32_t file_bytes; /* per block, in the file */
-	bool identity;	     /* device bytes of a row are the file's (then padding) */
+	bool identity;       /* device bytes of a row are the file's (then padding) */
 	/* One row, k elements: file to device. NULL: a copy. */
 	void (*row)(const uint8_t *file, uint8_t *dev, uint64_t k);
 };

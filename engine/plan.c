@@ -255,7 +255,8 @@ static int check_graph(const struct graph *g, char *err, size_t errlen)
 			return fail(err, errlen, -EINVAL, "plan: graph of %u tokens %s: %s",
 				    g->n_tokens, bad, t->name);
 	}
-	return bad ? fail(err, errlen, -EINVAL, "plan: graph of %u tokens %s", g->n_tokens, bad) : 0;
+	return bad ? fail(err, errlen, -EINVAL, "plan: graph of %u tokens %s", g->n_tokens, bad)
+		   : 0;
 }
 
 int plan_add(struct plan *p, const char *owner, uint64_t bytes, uint32_t count)
@@ -287,8 +288,8 @@ int plan_add_queue(struct plan *p, const struct queue_plan *q)
 		const char *owner;
 		uint64_t bytes;
 	} parts[] = {
-		{"ring", q->ring_bytes},    {"eop", q->eop_bytes}, {"save area", q->area_bytes},
-		{"queue", PLAN_PAGE},	    {"signals", PLAN_PAGE}, {"trap handler", PLAN_PAGE},
+		{"ring", q->ring_bytes},     {"eop", q->eop_bytes},  {"save area", q->area_bytes},
+		{"queue", PLAN_PAGE},        {"signals", PLAN_PAGE}, {"trap handler", PLAN_PAGE},
 		{"event page", 4096 * 8ull},
 	};
 	int ret = 0;

@@ -14,50 +14,50 @@
 #include "memory/memory.h"
 #include "queues/queues.h"
 
-#define PLAN_PAGE 4096u /* the kernel's granule for buffer objects */
-#define PLAN_SLOTS 2u	/* step blocks: values of the next step never overwrite those in use */
+#define PLAN_PAGE  4096u /* the kernel's granule for buffer objects */
+#define PLAN_SLOTS 2u    /* step blocks: values of the next step never overwrite those in use */
 
 enum plan_bo_id {
-	PLAN_WEIGHTS,	  /* read-only, one copy, tensors at multiples of LAYOUT_ALIGN */
+	PLAN_WEIGHTS, /* read-only, one copy, tensors at multiples of LAYOUT_ALIGN */
 	PLAN_KV,
 	PLAN_ACTIVATIONS,
-	PLAN_IO,	  /* uncached: step blocks, logits, the published step */
-	PLAN_KERNARGS,	  /* uncached, read-only */
-	PLAN_TABLES,	  /* read-only: rotary tables */
+	PLAN_IO,       /* uncached: step blocks, logits, the published step */
+	PLAN_KERNARGS, /* uncached, read-only */
+	PLAN_TABLES,   /* read-only: rotary tables */
 	PLAN_BO_COUNT
 };
 
 struct plan_bo {
 	const char *owner;
-	uint64_t bytes;	  /* used; 0: there is no such buffer */
+	uint64_t bytes;   /* used; 0: there is no such buffer */
 	uint64_t granted; /* as the kernel rounds */
 	enum bo_coherence coherence;
-	bool readonly;	  /* for the device */
+	bool readonly; /* for the device */
 };
 
 /* Where a tensor lies. */
 struct plan_place {
-	int32_t bo;	 /* enum plan_bo_id; -1: not on the device (weights read only by the CPU) */
+	int32_t bo; /* enum plan_bo_id; -1: not on the device (weights read only by the CPU) */
 	uint64_t offset, bytes;
-	uint32_t first, last;	      /* nodes that write it first and touch it last */
-	const struct layout *layout;  /* weights */
+	uint32_t first, last;        /* nodes that write it first and touch it last */
+	const struct layout *layout; /* weights */
 };
 
 /* A node, or (index n_nodes) the end of the step. */
 struct plan_node {
-	struct claim claim;   /* claim.kernel empty: runs on the CPU, claim.reason says why */
+	struct claim claim; /* claim.kernel empty: runs on the CPU, claim.reason says why */
 	bool device;
-	bool barrier;	      /* waits for the packets before it: a declared hazard */
-	bool segment_first;   /* first packet after the host: acquires system scope */
-	bool segment_last;    /* last packet before the host: releases it and signals */
+	bool barrier;                 /* waits for the packets before it: a declared hazard */
+	bool segment_first;           /* first packet after the host: acquires system scope */
+	bool segment_last;            /* last packet before the host: releases it and signals */
 	uint64_t kernarg[PLAN_SLOTS]; /* offsets in PLAN_KERNARGS */
-	int32_t table;	      /* rotary table, -1 */
+	int32_t table;                /* rotary table, -1 */
 };
 
 struct plan_graph {
 	const struct graph *g;
-	struct plan_place *place; /* per tensor */
-	struct plan_node *node;	  /* n_nodes + 1 */
+	struct plan_place *place;                            /* per tensor */
+	struct plan_node *node;                              /* n_nodes + 1 */
 	uint32_t packets, barriers, device_nodes, cpu_nodes; /* nodes without the end */
 };
 

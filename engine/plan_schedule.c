@@ -24,7 +24,7 @@ struct list {
 		int32_t bo;
 		struct range r;
 		bool write;
-	} *a;
+	} * a;
 	uint32_t n, cap;
 };
 
@@ -33,7 +33,7 @@ struct walk {
 	struct list flight; /* touched since the last barrier */
 	struct list limbo;  /* activations dead since then: free at the next */
 	struct list holes;  /* free storage, sorted, merged */
-	uint64_t end;	    /* bytes of activations so far */
+	uint64_t end;       /* bytes of activations so far */
 };
 
 static int list_add(struct list *l, int32_t bo, uint64_t start, uint64_t end, bool write)
@@ -88,10 +88,13 @@ static int storage_take(struct walk *w, uint64_t bytes, uint64_t *offset)
 
 	if (size < bytes || w->end + size < size)
 		return -EOVERFLOW;
-	for (struct access *a = h->a; a < h->a + h->n; a++)
+	for (uint32_t i = 0; i < h->n; i++) {
+		struct access *a = &h->a[i];
+
 		if (a->r.end - a->r.start >= size &&
 		    (!best || a->r.end - a->r.start < best->r.end - best->r.start))
 			best = a;
+	}
 	if (!best) {
 		*offset = w->end;
 		w->end += size;
@@ -235,9 +238,10 @@ static int bury(struct walk *w, uint32_t i)
 			again |= root(w->pg->g, touched[j]) == t;
 		if (!p || again || p->bo != PLAN_ACTIVATIONS || p->last != i)
 			continue;
-		ret = list_add(&w->limbo, p->bo, p->offset,
-			       p->offset + ((p->bytes + LAYOUT_ALIGN - 1) &
-					    ~(uint64_t)(LAYOUT_ALIGN - 1)), false);
+		ret = list_add(
+			&w->limbo, p->bo, p->offset,
+			p->offset + ((p->bytes + LAYOUT_ALIGN - 1) & ~(uint64_t)(LAYOUT_ALIGN - 1)),
+			false);
 	}
 	return ret;
 }

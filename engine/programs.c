@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define OWNER "code"
+#define OWNER    "code"
 #define MAX_FILE (64l << 20) /* bytes of a code object file */
 
 struct program {

@@ -75,7 +75,8 @@ INLINE void attn(const u32 hd, const struct ka_attn *a)
 			acc[e] *= fix;
 		for (; j + 8 <= live; j += 8)
 			for (u32 i = 0; i < 8; i++)
-				add_value(per, acc, p, j + i, vc + (u64)(base + j + i) * a->kv_stride);
+				add_value(per, acc, p, j + i,
+					  vc + (u64)(base + j + i) * a->kv_stride);
 		for (; j < live; j++)
 			add_value(per, acc, p, j, vc + (u64)(base + j) * a->kv_stride);
 	}

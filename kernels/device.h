@@ -16,21 +16,21 @@ typedef u32 u4 __attribute__((ext_vector_type(4)));
 typedef u32 u2 __attribute__((ext_vector_type(2)));
 typedef f16 h8 __attribute__((ext_vector_type(8)));
 
-#define GLOBAL	   __attribute__((address_space(1)))
-#define LDS	   static __attribute__((address_space(3), loader_uninitialized))
-#define INLINE	   static inline __attribute__((always_inline))
+#define GLOBAL __attribute__((address_space(1)))
+#define LDS    static __attribute__((address_space(3), loader_uninitialized))
+#define INLINE static inline __attribute__((always_inline))
 /* C has no way to state a kernel's group size (the attribute is OpenCL's and HIP's): the compiler
  * assumes up to 1024 work-items and the host keeps to the shape kernargs.h states. */
-#define KERNEL	   __attribute__((amdgpu_kernel, visibility("protected"))) void
+#define KERNEL __attribute__((amdgpu_kernel, visibility("protected"))) void
 
-#define TID   __builtin_amdgcn_workitem_id_x()
-#define LANE  (TID & 31)
-#define GIDX  __builtin_amdgcn_workgroup_id_x()
-#define GIDY  __builtin_amdgcn_workgroup_id_y()
-#define GIDZ  __builtin_amdgcn_workgroup_id_z()
+#define TID  __builtin_amdgcn_workitem_id_x()
+#define LANE (TID & 31)
+#define GIDX __builtin_amdgcn_workgroup_id_x()
+#define GIDY __builtin_amdgcn_workgroup_id_y()
+#define GIDZ __builtin_amdgcn_workgroup_id_z()
 
 /* The wave's number in its group, as a scalar: the compiler cannot know that it is uniform. */
-#define WAVE  ((u32)__builtin_amdgcn_readfirstlane((i32)(TID >> 5)))
+#define WAVE ((u32)__builtin_amdgcn_readfirstlane((i32)(TID >> 5)))
 
 #define LOAD(type, p, byte) (*(GLOBAL const type *)((GLOBAL const u8 *)(p) + (byte)))
 
@@ -101,6 +101,6 @@ INLINE u32 opaque(u32 v)
 }
 
 #define NEG_INF (-__builtin_inff())
-#define LOG2E	1.44269504088896340736f
+#define LOG2E   1.44269504088896340736f
 
 #endif

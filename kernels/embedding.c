@@ -17,7 +17,7 @@ INLINE void embed(enum wtype t, const struct ka_embed *a)
 }
 
 #define EMBED(type, t)                                                                             \
-	KERNEL embed_##type(struct ka_embed a)                                           \
+	KERNEL embed_##type(struct ka_embed a)                                                     \
 	{                                                                                          \
 		embed(t, &a);                                                                      \
 	}

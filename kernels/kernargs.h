@@ -22,10 +22,10 @@
 /* What changes from step to step. One of two slots in uncached memory; ids and positions follow
  * it at 16-byte aligned offsets of their own. */
 struct ka_step {
-	uint64_t step;	  /* number the last kernel publishes */
-	uint32_t n;	  /* live tokens, <= the batch the packets were built for */
-	uint32_t first;	  /* first column whose logits are wanted; written as column 0 */
-	uint32_t zero;	  /* what every other matmul uses for "first" */
+	uint64_t step;  /* number the last kernel publishes */
+	uint32_t n;     /* live tokens, <= the batch the packets were built for */
+	uint32_t first; /* first column whose logits are wanted; written as column 0 */
+	uint32_t zero;  /* what every other matmul uses for "first" */
 	uint32_t pad[3];
 };
 
@@ -107,11 +107,11 @@ struct ka_finish { /* one group of 32 */
 };
 
 /* Shape of a matmul group: four waves, four rows each. */
-#define KA_MATMUL_WAVES	     4
+#define KA_MATMUL_WAVES      4
 #define KA_MATMUL_WAVE_ROWS  4
 #define KA_MATMUL_GROUP_ROWS (KA_MATMUL_WAVES * KA_MATMUL_WAVE_ROWS)
 #define KA_MATMUL_COLUMNS    4 /* of the _x4 kernels */
-#define KA_ATTN_WAVES	     4
+#define KA_ATTN_WAVES        4
 
 _Static_assert(sizeof(struct ka_step) == 32, "ka_step");
 _Static_assert(sizeof(struct ka_done) == 16, "ka_done");

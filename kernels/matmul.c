@@ -87,11 +87,11 @@ INLINE void matmul(enum wtype t, const u32 nc, const struct ka_matmul *a)
 }
 
 #define MATMUL(type, t)                                                                            \
-	KERNEL matmul_##type(struct ka_matmul a)                                         \
+	KERNEL matmul_##type(struct ka_matmul a)                                                   \
 	{                                                                                          \
 		matmul(t, 1, &a);                                                                  \
 	}                                                                                          \
-	KERNEL matmul_##type##_x4(struct ka_matmul a)                                    \
+	KERNEL matmul_##type##_x4(struct ka_matmul a)                                              \
 	{                                                                                          \
 		matmul(t, KA_MATMUL_COLUMNS, &a);                                                  \
 	}

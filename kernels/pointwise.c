@@ -29,7 +29,8 @@ KERNEL silu_mul(struct ka_binary a)
 	q = ((GLOBAL const f4 *)(a.b + row))[i];
 	/* For large -p the exponential is infinite, its reciprocal 0: the limit of silu. */
 	for (int j = 0; j < 4; j++)
-		y[j] = p[j] * __builtin_amdgcn_rcpf(1.0f + __builtin_amdgcn_exp2f(p[j] * -LOG2E)) * q[j];
+		y[j] = p[j] * __builtin_amdgcn_rcpf(1.0f + __builtin_amdgcn_exp2f(p[j] * -LOG2E)) *
+		       q[j];
 	((GLOBAL f4 *)(a.y + row))[i] = y;
 }
 

@@ -42,7 +42,7 @@ static const struct {
 	enum ggml_type type;
 	enum wtype w;
 } types[] = {
-	{TYPE_F32, W_F32},   {TYPE_F16, W_F16},	  {TYPE_BF16, W_BF16}, {TYPE_Q8_0, W_Q8_0},
+	{TYPE_F32, W_F32},   {TYPE_F16, W_F16},   {TYPE_BF16, W_BF16}, {TYPE_Q8_0, W_Q8_0},
 	{TYPE_Q4_0, W_Q4_0}, {TYPE_Q4_K, W_Q4_K}, {TYPE_Q5_K, W_Q5_K}, {TYPE_Q6_K, W_Q6_K},
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
@@ -112,7 +112,8 @@ Test(layout, kernels_read_back_every_weight)
 
 				cr_assert_float_eq(got, w, fabsf(w) * 1e-6f + 1e-6f,
 						   "%s row %llu element %u: %g, not %g", l->name,
-						   (unsigned long long)r, e, (double)got, (double)w);
+						   (unsigned long long)r, e, (double)got,
+						   (double)w);
 			}
 			for (uint32_t c = 0; c < k; c += CHUNK) {
 				for (uint32_t lane = 0; lane < 32; lane++) {
@@ -128,10 +129,10 @@ Test(layout, kernels_read_back_every_weight)
 						      (e < 4 ? f.b0 : f.b1);
 						seen[at]++;
 						/* The scales are multiplied in another order. */
-						cr_assert_float_eq(got, w, 2e-5f * (1 + fabsf(w)),
-								   "%s lane %u element %u: %g, not %g",
-								   l->name, lane, at, (double)got,
-								   (double)w);
+						cr_assert_float_eq(
+							got, w, 2e-5f * (1 + fabsf(w)),
+							"%s lane %u element %u: %g, not %g",
+							l->name, lane, at, (double)got, (double)w);
 					}
 				}
 			}
@@ -179,8 +180,8 @@ static struct fixture make(const char *path, uint32_t batch, bool all_logits,
 	cr_assert_eq(model_load(f.gguf, &f.m, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(graph_build(f.m, 1, 128, &f.g[0], err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(graph_build(f.m, batch, 128, &f.g[1], err, sizeof(err)), 0, "%s", err);
-	cr_assert_eq(plan_create((const struct graph *const *)f.g, 2, &o, &f.p, err, sizeof(err)), 0,
-		     "%s", err);
+	cr_assert_eq(plan_create((const struct graph *const *)f.g, 2, &o, &f.p, err, sizeof(err)),
+		     0, "%s", err);
 	return f;
 }
 
@@ -219,7 +220,8 @@ Test(plan, live_tensors_never_share_storage)
 				const struct tensor *t = &pg->g->tensors[i];
 
 				cr_assert(a->bo >= 0, "%s has no place", t->name);
-				cr_assert(a->offset + a->bytes <= f.p->bo[a->bo].bytes, "%s", t->name);
+				cr_assert(a->offset + a->bytes <= f.p->bo[a->bo].bytes, "%s",
+					  t->name);
 				if (t->kind != TENSOR_INPUT) /* the second follows the first */
 					cr_assert_eq(a->offset % LAYOUT_ALIGN, 0, "%s", t->name);
 				for (uint32_t j = 0; j < i; j++) {
@@ -257,14 +259,17 @@ static void check_order(const struct plan_graph *pg)
 
 			for (int s = 0; s < 5; s++) {
 				if (b->src[s] >= 0)
-					conflict |= overlap(&pg->place[a->dst], &pg->place[b->src[s]]);
+					conflict |=
+						overlap(&pg->place[a->dst], &pg->place[b->src[s]]);
 				if (a->src[s] >= 0)
-					conflict |= overlap(&pg->place[a->src[s]], &pg->place[b->dst]);
+					conflict |=
+						overlap(&pg->place[a->src[s]], &pg->place[b->dst]);
 			}
 			for (uint32_t k = i + 1; k <= j; k++)
 				ordered |= pg->node[k].barrier || !pg->node[k].device;
 			ordered |= !pg->node[i].device;
-			cr_assert(!conflict || ordered, "%s and %s may run at once", a->name, b->name);
+			cr_assert(!conflict || ordered, "%s and %s may run at once", a->name,
+				  b->name);
 		}
 	}
 }
@@ -306,8 +311,9 @@ Test(plan, hazards_have_barriers_and_others_have_none)
 			cr_assert_eq(pg->cpu_nodes, d ? 5 + 5 + 11 : 0);
 			if (d)
 				continue;
-			/* Per layer: norm | q k v | rope rope store-v | store-k | attn | out | add |
-			 * norm | gate up | silu | down | add: twelve waits for seventeen packets. */
+			/* Per layer: norm | q k v | rope rope store-v | store-k | attn | out | add
+			 * | norm | gate up | silu | down | add: twelve waits for seventeen packets.
+			 */
 			cr_assert(pg->barriers < pg->packets * 3 / 4, "%u barriers, %u packets",
 				  pg->barriers, pg->packets);
 			for (uint32_t i = 0; i < pg->g->n_nodes; i++) {
@@ -315,7 +321,8 @@ Test(plan, hazards_have_barriers_and_others_have_none)
 
 				if (strstr(name, "attn_k") == name + strlen(name) - 6 ||
 				    strstr(name, "attn_v") || strstr(name, "ffn_up"))
-					cr_assert(!pg->node[i].barrier, "%s waits for nothing", name);
+					cr_assert(!pg->node[i].barrier, "%s waits for nothing",
+						  name);
 			}
 		}
 		drop(&f);
@@ -340,14 +347,16 @@ Test(plan, weights_are_resident_once)
 				if (b->g->tensors[j].kind == TENSOR_WEIGHT &&
 				    b->g->tensors[j].file == t->file)
 					cr_assert(b->place[j].offset == a->place[i].offset &&
-						  b->place[j].layout == a->place[i].layout,
+							  b->place[j].layout == a->place[i].layout,
 						  "%s lies in two places", t->name);
 		}
 		cr_assert(f.m->tied);
 		cr_assert_eq(file, f.m->weight_bytes);
 		cr_assert(f.p->bo[PLAN_WEIGHTS].bytes <= sum);
-		cr_assert(f.p->bo[PLAN_WEIGHTS].bytes <= file * 102 / 100, "%llu for %llu in the file",
-			  (unsigned long long)f.p->bo[PLAN_WEIGHTS].bytes, (unsigned long long)file);
+		cr_assert(f.p->bo[PLAN_WEIGHTS].bytes <= file * 102 / 100,
+			  "%llu for %llu in the file",
+			  (unsigned long long)f.p->bo[PLAN_WEIGHTS].bytes,
+			  (unsigned long long)file);
 		cr_assert_eq(f.p->bo[PLAN_KV].bytes, 5 * 2 * 128 * 128 * 4);
 		drop(&f);
 	}
@@ -396,7 +405,8 @@ Test(plan, bytes_by_owner_add_up)
 	uint64_t sum = 0, bo = 0, before;
 
 	for (unsigned i = 0; i < PLAN_BO_COUNT; i++) {
-		cr_assert(f.p->bo[i].granted % 4096 == 0 && f.p->bo[i].granted >= f.p->bo[i].bytes &&
+		cr_assert(f.p->bo[i].granted % 4096 == 0 &&
+			  f.p->bo[i].granted >= f.p->bo[i].bytes &&
 			  f.p->bo[i].granted < f.p->bo[i].bytes + 4096);
 		bo += f.p->bo[i].granted;
 	}
@@ -410,7 +420,8 @@ Test(plan, bytes_by_owner_add_up)
 		sum += f.p->rows[i].granted;
 	cr_assert_eq(sum, f.p->total);
 	/* Logits of sixteen tokens, two step blocks, the published step. */
-	cr_assert(f.p->bo[PLAN_IO].bytes >= 16 * 2048 * 4 && f.p->bo[PLAN_IO].bytes < 16 * 2048 * 4 + 2048);
+	cr_assert(f.p->bo[PLAN_IO].bytes >= 16 * 2048 * 4 &&
+		  f.p->bo[PLAN_IO].bytes < 16 * 2048 * 4 + 2048);
 	drop(&f);
 }
 
@@ -438,8 +449,8 @@ Test(plan, weights_only_the_cpu_reads_stay_in_the_file)
 		const struct tensor *t = &f.g[0]->tensors[i];
 
 		if (t->kind == TENSOR_WEIGHT)
-			cr_assert_eq(f.p->graphs[0].place[i].bo, t->ne[1] > 1 ? -1 : PLAN_WEIGHTS, "%s",
-				     t->name);
+			cr_assert_eq(f.p->graphs[0].place[i].bo, t->ne[1] > 1 ? -1 : PLAN_WEIGHTS,
+				     "%s", t->name);
 	}
 	drop(&f);
 }
@@ -459,8 +470,13 @@ Test(claim, says_why_not)
 		{.name = "y", .kind = TENSOR_ACTIVATION, .type = TYPE_F32, .ne = {64, 1, 1, 1}},
 		{.name = "k", .kind = TENSOR_KV, .type = TYPE_F32, .ne = {96, 8, 1, 1}},
 	};
-	struct graph g = {.tensors = t, .n_tensors = 4, .n_tokens = 1, .n_ctx = 8,
-			  .t_ids = -1, .t_pos = -1, .t_logits = -1};
+	struct graph g = {.tensors = t,
+			  .n_tensors = 4,
+			  .n_tokens = 1,
+			  .n_ctx = 8,
+			  .t_ids = -1,
+			  .t_pos = -1,
+			  .t_logits = -1};
 	struct node mm = {.op = OP_MATMUL, .dst = 2, .src = {0, 1, -1, -1, -1}};
 	struct node attn = {.op = OP_ATTN, .dst = 2, .src = {1, 3, 3, 1, -1}, .u = {1, 1, 96}};
 	struct node norm = {.op = OP_RMSNORM, .dst = 2, .src = {1, 0, -1, -1, -1}};
@@ -500,7 +516,8 @@ Test(claim, rope_table_is_the_turn_per_position)
 	for (uint32_t i = 0; i < 64; i++) {
 		double want = pow(1e6, -2.0 * i / 128) / 6.283185307179586;
 
-		cr_assert_float_eq(ldexp((double)f[i], -64), want, 1e-15 * want + 0x1p-63, "pair %u", i);
+		cr_assert_float_eq(ldexp((double)f[i], -64), want, 1e-15 * want + 0x1p-63,
+				   "pair %u", i);
 	}
 }
 
@@ -511,8 +528,8 @@ Test(plan, refuses_graphs_it_cannot_bind)
 		{.name = "other", .kind = TENSOR_INPUT, .alias_of = -1},
 		{.name = "logits", .kind = TENSOR_OUTPUT, .alias_of = -1, .ne = {4, 1, 1, 1}},
 	};
-	struct graph g = {.tensors = t, .n_tensors = 3, .n_tokens = 1, .t_ids = 0, .t_pos = 0,
-			  .t_logits = 2};
+	struct graph g = {
+		.tensors = t, .n_tensors = 3, .n_tokens = 1, .t_ids = 0, .t_pos = 0, .t_logits = 2};
 	const struct graph *gs = &g;
 	struct plan_opts o = {0};
 	struct plan *p = NULL;

@@ -41,8 +41,7 @@ static void close_run(struct run *r)
 
 	engine_destroy(r->e);
 	cr_assert_eq(bw_device_close(&r->dev, &t), 0);
-	cr_assert(!t.bos && !t.bytes && !t.queues,
-		  "left behind: %llu BOs, %llu bytes, %llu queues",
+	cr_assert(!t.bos && !t.bytes && !t.queues, "left behind: %llu BOs, %llu bytes, %llu queues",
 		  (unsigned long long)t.bos, (unsigned long long)t.bytes,
 		  (unsigned long long)t.queues);
 	model_free(r->m);
@@ -64,7 +63,8 @@ static float *golden(const char *name, size_t n)
 }
 
 /* Largest difference of the logits of a prompt, in steps of at most `step` tokens. */
-static double distance(struct run *r, const char *gold, const int32_t *ids, uint32_t n, uint32_t step)
+static double distance(struct run *r, const char *gold, const int32_t *ids, uint32_t n,
+		       uint32_t step)
 {
 	uint32_t vocab = r->m->hp.n_vocab;
 	float *want = golden(gold, (size_t)n * vocab);
@@ -74,7 +74,8 @@ static double distance(struct run *r, const char *gold, const int32_t *ids, uint
 		uint32_t k = n - at < step ? n - at : step;
 		const float *got;
 
-		cr_assert_eq(engine_step(r->e, ids + at, k, at, &got, err, sizeof(err)), 0, "%s", err);
+		cr_assert_eq(engine_step(r->e, ids + at, k, at, &got, err, sizeof(err)), 0, "%s",
+			     err);
 		for (uint32_t i = 0; i < k * vocab; i++) {
 			double d = fabs((double)got[i] - (double)want[(size_t)at * vocab + i]);
 
@@ -113,7 +114,8 @@ Test(engine, demo_logits_equal_the_float64_forward, .timeout = 300)
 		d1 = distance(&r, gold, p8, (uint32_t)n8, 1);
 		snprintf(gold, sizeof(gold), "models/demo/%s.np40.f32", demo[i]);
 		d40 = distance(&r, gold, p40, (uint32_t)n40, 16);
-		fprintf(stderr, "%s: max abs difference %.3g (8), %.3g (8 one by one), %.3g (40 by 16)\n",
+		fprintf(stderr,
+			"%s: max abs difference %.3g (8), %.3g (8 one by one), %.3g (40 by 16)\n",
 			demo[i], d8, d1, d40);
 		cr_assert(d8 <= TOLERANCE && d1 <= TOLERANCE && d40 <= TOLERANCE, "%s", demo[i]);
 		close_run(&r);
@@ -180,23 +182,26 @@ static int32_t argmax(const float *l, uint32_t n, float *gap)
 }
 
 /* n ids after the prompt; stops where the top two logits are nearer than what is allowed. */
-static void greedy(struct run *r, const int32_t *prompt, uint32_t n_prompt, uint32_t n, int32_t *out)
+static void greedy(struct run *r, const int32_t *prompt, uint32_t n_prompt, uint32_t n,
+		   int32_t *out)
 {
 	const float *logits = NULL;
 	float gap;
 
 	for (uint32_t at = 0; at < n_prompt;) {
-		uint32_t k = n_prompt - at < engine_batch(r->e) ? n_prompt - at : engine_batch(r->e);
+		uint32_t k =
+			n_prompt - at < engine_batch(r->e) ? n_prompt - at : engine_batch(r->e);
 
-		cr_assert_eq(engine_step(r->e, prompt + at, k, at, &logits, err, sizeof(err)), 0, "%s",
-			     err);
+		cr_assert_eq(engine_step(r->e, prompt + at, k, at, &logits, err, sizeof(err)), 0,
+			     "%s", err);
 		at += k;
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		out[i] = argmax(logits, r->m->hp.n_vocab, &gap);
 		if (i + 1 < n)
 			cr_assert_eq(engine_step(r->e, &out[i], 1, n_prompt + i, &logits, err,
-						 sizeof(err)), 0, "%s", err);
+						 sizeof(err)),
+				     0, "%s", err);
 	}
 }
 
@@ -220,9 +225,11 @@ static void check_greedy(const char *name, const struct engine_opts *o, uint32_t
 	cr_assert_eq(c.cpu, want_cpu, "%u nodes on the CPU", c.cpu);
 	cr_assert_eq(engine_declines(r.e, lines, 64), want_cpu);
 	for (unsigned i = 0; i < want_cpu && i < 64; i++)
-		cr_assert(strstr(lines[i].reason, "disabled"), "%s: %s", lines[i].node, lines[i].reason);
+		cr_assert(strstr(lines[i].reason, "disabled"), "%s: %s", lines[i].node,
+			  lines[i].reason);
 	greedy(&r, prompt, (uint32_t)n_prompt, n, got);
-	/* The smallest gap between the top two logits in greedy64.json is far above the tolerance. */
+	/* The smallest gap between the top two logits in greedy64.json is far above the tolerance.
+	 */
 	for (uint32_t i = 0; i < n; i++)
 		cr_assert_eq(got[i], ids[i], "%s: id %u is %d, not %d", name, i, got[i], ids[i]);
 	close_run(&r);
@@ -255,16 +262,17 @@ Test(engine, disabled_kernels_fall_back_to_the_cpu, .timeout = 300)
 		const char *name[3];
 		uint32_t n, cpu;
 	} sets[] = {
-		{{"matmul_q6_k"}, 1, 6},     /* some matmuls: device and host in turns */
+		{{"matmul_q6_k"}, 1, 6}, /* some matmuls: device and host in turns */
 		{{"rmsnorm", "attn"}, 2, 16},
 		{{"add", "silu_mul", "kv_store"}, 3, 25},
 		{{"embed", "headnorm_rope"}, 2, 11},
-		{{"finish"}, 1, 0},	     /* the host says itself that the step is done */
-		{{"matmul_q4_k_x4"}, 1, 0},  /* a column at a time */
+		{{"finish"}, 1, 0},         /* the host says itself that the step is done */
+		{{"matmul_q4_k_x4"}, 1, 0}, /* a column at a time */
 	};
 
 	for (unsigned i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
-		struct engine_opts o = {.n_ctx = 128, .disabled = sets[i].name, .n_disabled = sets[i].n};
+		struct engine_opts o = {
+			.n_ctx = 128, .disabled = sets[i].name, .n_disabled = sets[i].n};
 
 		check_greedy("story-4m-q4_k_m", &o, 16, sets[i].cpu);
 	}
@@ -298,7 +306,7 @@ Test(engine, ledger_equals_the_plan, .timeout = 60)
 					row = &p->rows[j];
 			cr_assert(row, "\"%s\" is not in the plan", use[i].owner);
 			cr_assert(use[i].peak == row->granted && use[i].live == row->granted &&
-				  use[i].count == row->count,
+					  use[i].count == row->count,
 				  "%s: planned %llu in %u, ledger has %llu (peak %llu) in %llu",
 				  row->owner, (unsigned long long)row->granted, row->count,
 				  (unsigned long long)use[i].live, (unsigned long long)use[i].peak,
@@ -311,7 +319,8 @@ Test(engine, ledger_equals_the_plan, .timeout = 60)
 	}
 }
 
-/* ---- what goes wrong --------------------------------------------------------------------------- */
+/* ---- what goes wrong ---------------------------------------------------------------------------
+ */
 
 Test(engine, bad_steps_are_refused_and_run_nothing, .timeout = 60)
 {

@@ -14,8 +14,8 @@
 #include "tests/json_file.h"
 
 #define MAX_TENSORS 6
-#define CANARY	    0x7fc0beefu /* a NaN no kernel computes */
-#define GUARD	    64u		/* floats behind each destination that must stay as they were */
+#define CANARY      0x7fc0beefu /* a NaN no kernel computes */
+#define GUARD       64u         /* floats behind each destination that must stay as they were */
 
 static char err[512];
 
@@ -38,16 +38,22 @@ static void rig_up(struct rig *r, uint32_t n_tokens, uint32_t n_ctx)
 	memset(r, 0, sizeof(*r));
 	cr_assert_eq(bw_device_open(NULL, &r->dev, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(signal_create(r->dev.queue, 0, &r->signal), 0, "%s", kfd_reason());
-	r->g = (struct graph){.tensors = r->t, .nodes = &r->node, .n_nodes = 1, .n_tokens = n_tokens,
-			      .n_ctx = n_ctx, .t_ids = -1, .t_pos = -1, .t_logits = -1};
+	r->g = (struct graph){.tensors = r->t,
+			      .nodes = &r->node,
+			      .n_nodes = 1,
+			      .n_tokens = n_tokens,
+			      .n_ctx = n_ctx,
+			      .t_ids = -1,
+			      .t_pos = -1,
+			      .t_logits = -1};
 	r->live = n_tokens;
 	memset(r->node.src, -1, sizeof(r->node.src));
 }
 
 static struct bo *buffer(struct rig *r, const char *owner, uint64_t bytes, enum bo_coherence c)
 {
-	struct bo_desc d = {.owner = owner, .size = bytes, .placement = BO_GTT, .coherence = c,
-			    .host = true};
+	struct bo_desc d = {
+		.owner = owner, .size = bytes, .placement = BO_GTT, .coherence = c, .host = true};
 	struct bo *bo;
 
 	cr_assert_eq(bo_create(r->dev.memory, &d, &bo), 0, "%s: %s", owner, kfd_reason());
@@ -61,8 +67,13 @@ static int add_tensor(struct rig *r, enum tensor_kind kind, enum ggml_type type,
 	struct tensor *t = &r->t[i];
 	uint64_t bytes = ne0 * ne1 * 4;
 
-	*t = (struct tensor){.kind = kind, .type = type, .ne = {ne0, ne1, 1, 1}, .bytes = bytes,
-			     .file = file, .alias_of = -1, .index = i};
+	*t = (struct tensor){.kind = kind,
+			     .type = type,
+			     .ne = {ne0, ne1, 1, 1},
+			     .bytes = bytes,
+			     .file = file,
+			     .alias_of = -1,
+			     .index = i};
 	snprintf(t->name, sizeof(t->name), "tensor%d", i);
 	if (kind == TENSOR_WEIGHT) {
 		const struct layout *l = layout_of(type);
@@ -105,8 +116,10 @@ static void dispatch(struct rig *r, const struct claim *c, const char *want_kern
 	for (; k->name; k++) {
 		if (!strcmp(k->name, "trap"))
 			continue;
-		cr_assert_eq(co_parse(k->begin, (size_t)((const char *)k->end - (const char *)k->begin),
-				      &co, err, sizeof(err)), 0, "%s: %s", k->name, err);
+		cr_assert_eq(co_parse(k->begin,
+				      (size_t)((const char *)k->end - (const char *)k->begin), &co,
+				      err, sizeof(err)),
+			     0, "%s: %s", k->name, err);
 		ck = co_find(co, c->kernel);
 		if (ck)
 			break;
@@ -142,7 +155,8 @@ static void dispatch(struct rig *r, const struct claim *c, const char *want_kern
 	queue_dispatch(&b, &d);
 	queue_commit(&b);
 	ret = signal_wait(r->dev.queue, r->signal, 1, 20000000000ull, &fault);
-	cr_assert_eq(ret, 0, "%s: %s: %s", c->kernel, strerror(-ret), ret == -EFAULT ? fault.text : "");
+	cr_assert_eq(ret, 0, "%s: %s: %s", c->kernel, strerror(-ret),
+		     ret == -EFAULT ? fault.text : "");
 	co_unload(prog);
 	co_free(co);
 }
@@ -181,7 +195,8 @@ static void check(struct rig *r, const char *kernel, const float *scale, double 
 	got = bo_host(r->bo[r->node.dst]);
 	want = r->host[r->node.dst];
 	for (uint64_t i = 0; i < n; i++) {
-		double s = scale ? (double)scale[i] : 1.0, d = fabs((double)got[i] - (double)want[i]);
+		double s = scale ? (double)scale[i] : 1.0,
+		       d = fabs((double)got[i] - (double)want[i]);
 
 		if (((const uint32_t *)want)[i] == CANARY) {
 			cr_assert_eq(((const uint32_t *)got)[i], CANARY,
@@ -379,7 +394,8 @@ Test(kernels, matmul_of_logits_starts_at_first, .timeout = 60)
 		}
 		for (uint32_t j = 0; j < k; j++)
 			sum += (double)w[i * k + j] * (double)x[5 * k + j];
-		cr_assert_float_eq((double)y[i], sum, 1e-4, "row %u: %g, not %g", i, (double)y[i], sum);
+		cr_assert_float_eq((double)y[i], sum, 1e-4, "row %u: %g, not %g", i, (double)y[i],
+				   sum);
 	}
 	rig_down(&r);
 	free(w);
