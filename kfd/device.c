@@ -157,7 +157,7 @@ static const struct topology_node *find_node(const struct topology *t, uint32_t 
 
 static int find_apertures(struct kfd *k, char *why, size_t len)
 {
-	struct kfd_process_device_apertures a[TOPOLOGY_MAX_NODES];
+	struct kfd_process_device_apertures a[TOPOLOGY_MAX_NODES] = {0};
 	int n = kfd_apertures_get(k->fd, a, TOPOLOGY_MAX_NODES);
 
 	if (n < 0) {

@@ -382,6 +382,116 @@ Test(queue, full_ring)
 	close_device();
 }
 
+/* ---- the remaining calls ---- */
+
+Test(kfd, queue_update_and_wave_state)
+{
+	struct kfd_wave_state w = {0};
+	struct queue *q;
+
+	open_device();
+	q = dev.queue;
+	cr_expect_eq(kfd_queue_wave_state(dev.kfd, queue_id(q), &w, NULL, NULL), -EINVAL);
+	cr_expect(strstr(kfd_reason(), "queue_percentage 0"), "%s", kfd_reason());
+	cr_assert_eq(kfd_queue_update(dev.kfd, queue_id(q), bo_va(q->ring_bo),
+				      (uint32_t)q->plan.ring_bytes, 0, 7),
+		     0, "%s", kfd_reason());
+	cr_assert_eq(kfd_queue_wave_state(dev.kfd, queue_id(q), &w, NULL, NULL), 0, "%s",
+		     kfd_reason());
+	/* An idle queue has saved nothing: both stacks start at the end of the control stack. */
+	cr_expect_eq(w.control_stack_size, 0);
+	cr_expect_eq(w.wave_state_size, 0);
+	cr_expect_eq(w.wave_state_offset, q->plan.ctl_stack_bytes);
+	cr_assert_eq(kfd_queue_update(dev.kfd, queue_id(q), bo_va(q->ring_bo),
+				      (uint32_t)q->plan.ring_bytes, 100, 7),
+		     0);
+	cr_expect_eq(kfd_queue_update(dev.kfd, queue_id(q), bo_va(q->ring_bo), 3000, 100, 7),
+		     -EINVAL);
+	cr_expect(strstr(kfd_reason(), "ring_size is 3000"), "%s", kfd_reason());
+	cr_expect_eq(kfd_queue_update(dev.kfd, 999, 0, 4096, 100, 7), -EFAULT);
+	cr_expect_eq(kfd_queue_destroy(dev.kfd, 999, NULL), -EINVAL);
+	cr_expect(strstr(kfd_reason(), "queue_id is 999"), "%s", kfd_reason());
+	close_device();
+}
+
+Test(kfd, events)
+{
+	struct kfd_event e, m;
+	struct kfd_event_data d = {0};
+
+	open_device();
+	cr_assert_eq(kfd_event_create(dev.kfd, KFD_IOC_EVENT_SIGNAL, true, &e), 0);
+	cr_expect(e.id > 0 && e.id < 4096 && e.slot == e.id);
+	cr_expect_eq(*e.mailbox, ~0ull);
+	d.event_id = e.id;
+	cr_expect_eq(kfd_events_wait(dev.kfd, &d, 1, true, 0, NULL), 1);
+	cr_assert_eq(kfd_event_set(dev.kfd, e.id), 0);
+	cr_expect_eq(kfd_events_wait(dev.kfd, &d, 1, true, 1000, NULL), 0);
+	cr_expect_eq(kfd_events_wait(dev.kfd, &d, 1, true, 0, NULL), 1, "auto-reset did not");
+	/* The age catches what auto-reset took away. */
+	d.last_event_age = 1;
+	cr_expect_eq(kfd_events_wait(dev.kfd, &d, 1, true, 1000, NULL), 0);
+	cr_expect_eq(d.last_event_age, 2);
+	cr_assert_eq(kfd_event_set(dev.kfd, e.id), 0);
+	cr_assert_eq(kfd_event_reset(dev.kfd, e.id), 0);
+	cr_assert_eq(kfd_event_create(dev.kfd, KFD_IOC_EVENT_MEMORY, false, &m), 0);
+	cr_expect(m.id >= 0x40000000 && !m.mailbox);
+	cr_expect_eq(kfd_event_set(dev.kfd, m.id), -EINVAL);
+	cr_expect(strstr(kfd_reason(), "not a SIGNAL event"), "%s", kfd_reason());
+	cr_assert_eq(kfd_event_destroy(dev.kfd, m.id), 0);
+	cr_assert_eq(kfd_event_destroy(dev.kfd, e.id), 0);
+	cr_expect_eq(kfd_event_destroy(dev.kfd, e.id), -EINVAL);
+	close_device();
+}
+
+Test(kfd, order_and_refusals)
+{
+	uint64_t handle = 0, offset, bytes = 0;
+	struct kfd_heaps heaps;
+
+	open_device();
+	cr_expect_eq(kfd_runtime_enable(dev.kfd, true), -EBUSY);
+	cr_expect_eq(kfd_trap_handler_set(dev.kfd, 0x12345, 0), -EINVAL);
+	cr_expect(strstr(kfd_reason(), "256-byte"), "%s", kfd_reason());
+	cr_expect_eq(kfd_memory_policy_set(dev.kfd, KFD_IOC_CACHE_POLICY_NONCOHERENT,
+					   KFD_IOC_CACHE_POLICY_COHERENT, 0x10000, 0x7ffffffeffff),
+		     0);
+	cr_expect_eq(kfd_memory_policy_set(dev.kfd, 7, 0, 0, 0), -EINVAL);
+	cr_expect_eq(kfd_memory_available(dev.kfd, &bytes), 0);
+	cr_expect(bytes > 1 << 30);
+	cr_expect_eq(kfd_memory_alloc(dev.kfd, 0x300000000000, 4096, 0, NULL, &handle, &offset),
+		     -EINVAL);
+	cr_expect(strstr(kfd_reason(), "one of VRAM, GTT"), "%s", kfd_reason());
+	cr_expect_eq(handle, 0);
+	cr_expect_eq(kfd_memory_free(dev.kfd, 1), -EINVAL);
+	cr_assert_eq(kfd_memory_alloc(dev.kfd, 0x300000000000, 4096, KFD_IOC_ALLOC_MEM_FLAGS_GTT,
+				      NULL, &handle, &offset),
+		     0);
+	cr_expect_eq(kfd_memory_unmap(dev.kfd, handle), -EINVAL);
+	cr_assert_eq(kfd_memory_map(dev.kfd, handle), 0);
+	cr_expect_eq(kfd_memory_free(dev.kfd, handle), -EBUSY);
+	cr_expect(strstr(kfd_reason(), "still mapped"), "%s", kfd_reason());
+	cr_assert_eq(kfd_memory_unmap(dev.kfd, handle), 0);
+	cr_assert_eq(kfd_memory_free(dev.kfd, handle), 0);
+	if (kfd_heaps_get(dev.kfd, &heaps) == 0)
+		cr_expect(heaps.gtt_total > 0 && heaps.gtt_used <= heaps.gtt_total);
+	close_device();
+}
+
+Test(kfd, smi_stream)
+{
+	char text[256];
+	int fd;
+
+	open_device();
+	fd = kfd_smi_open(dev.kfd, ~0ull >> 1);
+	cr_assert(fd >= 0, "%s", kfd_reason());
+	cr_expect_eq(read(fd, text, sizeof(text)), -1);
+	cr_expect_eq(errno, EAGAIN);
+	close(fd);
+	close_device();
+}
+
 /* ---- waves ---- */
 
 /* s_load_b64 s[2:3], s[0:1], 0; s_waitcnt; v0:1 = s2:3; v2 = 0x1234 */
