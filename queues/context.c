@@ -7,6 +7,9 @@
 #include "kernels/kernels.h"
 #include "queues/internal.h"
 
+/* HSA_CAP_TRAP_DEBUG_FIRMWARE_SUPPORTED (uapi kfd_sysfs.h), bit 29. */
+#define CAPABILITY_DEBUG_FIRMWARE (1u << 29)
+
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct queue_context *contexts;
 
@@ -89,15 +92,19 @@ static int context_create(struct kfd *kfd, struct memory *m, struct queue_contex
 	rc = event_make(c, KFD_IOC_EVENT_HW_EXCEPTION, &c->hw_event, &c->have_hw_event);
 	if (rc < 0)
 		goto out;
-	/* Before the first queue, or the kernel answers EEXIST; makes it forward queue exceptions
-	 * through the save-area header and have the waves' TTMPs filled. */
-	rc = kfd_runtime_enable(kfd, true);
-	if (rc < 0)
-		goto out;
-	c->runtime = true;
-	rc = trap_install(c);
-	if (rc < 0)
-		goto out;
+	/* MES firmware without debugger support cannot forward exceptions; RUNTIME_ENABLE may even
+	 * fail on it. Waves that trap then go on, as they do under the kernel's own handler. */
+	if (kfd_node(kfd)->capability & CAPABILITY_DEBUG_FIRMWARE) {
+		/* Before the first queue, or the kernel answers EEXIST; makes it forward queue
+		 * exceptions through the save-area header and have the waves' TTMPs filled. */
+		rc = kfd_runtime_enable(kfd, true);
+		if (rc < 0)
+			goto out;
+		c->runtime = true;
+		rc = trap_install(c);
+		if (rc < 0)
+			goto out;
+	}
 	*out = c;
 	return 0;
 out:

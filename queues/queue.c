@@ -235,3 +235,8 @@ const struct queue_plan *queue_plan_of(const struct queue *q)
 {
 	return &q->plan;
 }
+
+bool queue_traps_reported(const struct queue *q)
+{
+	return q->ctx->trap;
+}

@@ -107,7 +107,9 @@ uint32_t queue_id(const struct queue *q);
 const struct queue_plan *queue_plan_of(const struct queue *q);
 uint64_t queue_read_index(const struct queue *q);  /* acquire; packets consumed */
 uint64_t queue_write_index(const struct queue *q); /* packets submitted */
-bool queue_idle(const struct queue *q);            /* everything submitted was consumed */
-uint64_t signal_va(const struct signal *s);        /* the amd_signal_t, for packets built by hand */
+/* Whether traps and aborts of waves are reported; false with firmware that cannot. */
+bool queue_traps_reported(const struct queue *q);
+bool queue_idle(const struct queue *q);     /* everything submitted was consumed */
+uint64_t signal_va(const struct signal *s); /* the amd_signal_t, for packets built by hand */
 
 #endif

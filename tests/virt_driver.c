@@ -46,6 +46,7 @@ Test(driver, bring_up)
 	cr_expect_eq(kfd_apertures(dev.kfd)->lds_base, 0x1000000000000);
 	cr_expect_eq(kfd_apertures(dev.kfd)->scratch_base, 0x2000000000000);
 	cr_expect(queue_plan_of(dev.queue)->from_topology);
+	cr_expect(queue_traps_reported(dev.queue));
 	cr_expect_not(queue_plan_of(dev.queue)->formula_disagrees);
 	cr_assert_eq(kfd_clocks_get(dev.kfd, &a), 0);
 	cr_assert_eq(kfd_clocks_get(dev.kfd, &b), 0);
