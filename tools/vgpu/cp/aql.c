@@ -342,6 +342,9 @@ static bool dispatch(struct cp_queue *q, const struct cp_packet *p)
 	d->active = true;
 	q->in_flight++;
 	q->next++;
+	/* An acquire drops what waves may have kept; decoded code is all that is kept here. */
+	if (p->header >> 9 & 3)
+		isa_icache_invalidate();
 	CP_COUNT(dispatches, 1);
 	cp_sched_add(d);
 	return true;

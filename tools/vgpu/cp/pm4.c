@@ -249,7 +249,9 @@ static enum step perform(struct cp_queue *q, const uint32_t *w, unsigned n, uint
 
 	switch (op) {
 	case OP_NOP:
-	case OP_ACQUIRE_MEM: /* caches are coherent here */
+		return NEXT;
+	case OP_ACQUIRE_MEM: /* data caches are coherent here */
+		isa_icache_invalidate();
 		return NEXT;
 	case OP_DISPATCH_DIRECT:
 		return dispatch_direct(q, w, n);

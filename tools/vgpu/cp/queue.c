@@ -161,8 +161,8 @@ void cp_queue_fault(struct cp_queue *q, const struct vm_fault *f, const char *fm
 	va_list ap;
 	int n;
 
-	n = snprintf(irq.text, sizeof(irq.text), "queue %u: %s at 0x%lx %s: ", q->mqd.queue_id,
-		     f->write ? "store" : "load", f->va.a,
+	n = snprintf(irq.text, sizeof(irq.text), "%s at 0x%lx %s: ", f->write ? "store" : "load",
+		     f->va.a,
 		     f->misaligned    ? "is not aligned for an atomic"
 		     : f->not_present ? "hits no mapping"
 		     : f->no_exec     ? "hits memory that is not executable"
@@ -172,7 +172,6 @@ void cp_queue_fault(struct cp_queue *q, const struct vm_fault *f, const char *fm
 	va_end(ap);
 	q->failed = true;
 	CP_COUNT(faults, 1);
-	vgpu_log("%s", irq.text);
 	cp_irq_post(&irq);
 }
 
@@ -185,14 +184,11 @@ void cp_queue_fail(struct cp_queue *q, unsigned ec, uint64_t inactive, const cha
 		.code = ec,
 	};
 	va_list ap;
-	int n;
 
-	n = snprintf(irq.text, sizeof(irq.text), "queue %u: ", q->mqd.queue_id);
 	va_start(ap, fmt);
-	vsnprintf(irq.text + n, sizeof(irq.text) - (size_t) n, fmt, ap);
+	vsnprintf(irq.text, sizeof(irq.text), fmt, ap);
 	va_end(ap);
 	q->failed = true;
-	vgpu_report("%s", irq.text);
 	/* AQL: the queue's inactive signal carries the packet processor's own error word. */
 	if (inactive && q->inactive_signal)
 		cp_signal_store(q, q->inactive_signal, (int64_t) inactive);

@@ -41,7 +41,7 @@ struct worker {
 	pthread_t thread;
 	unsigned id;
 	uint64_t rng;
-	struct vm_port vmem, smem;
+	struct vm_port vmem, smem, imem;
 	struct isa_exec x;
 	unsigned n, grow;
 	struct isa_group *resident[MAX_RESIDENT];
@@ -331,10 +331,8 @@ static void on_sendmsg(struct isa_exec *x, uint32_t simm, uint32_t m0)
 			continue;
 		irq.code = bit + 1;
 		snprintf(irq.text, sizeof(irq.text),
-			 "queue %u: trap handler reports exception %u of wave at PC 0x%lx",
-			 irq.queue_id, irq.code,
+			 "trap handler reports exception %u of the wave at PC 0x%lx", irq.code,
 			 x->w->s[OPR_TTMP0] | (uint64_t) (x->w->s[OPR_TTMP0 + 1] & 0xffff) << 32);
-		vgpu_log("%s", irq.text);
 		cp_irq_post(&irq);
 	}
 }
@@ -372,7 +370,7 @@ static void describe(struct worker *k, struct isa_group *g, struct isa_wave *w, 
 	unsigned n = 4;
 	char text[128] = "unreadable";
 
-	while (n && vm_read(&k->smem, VM_FETCH, gva(w->pc), words, 4 * n, 0))
+	while (n && vm_read(&k->imem, VM_FETCH, gva(w->pc), words, 4 * n, 0))
 		n--;
 	if (n)
 		isa_disasm(words, n, w->pc, text, sizeof(text));
@@ -388,19 +386,18 @@ static bool stopped(struct worker *k, struct isa_group *g, struct isa_wave *w)
 	struct cp_queue *q = g->d->q;
 	struct vm_fault f;
 	char where[180];
-	uint32_t word = 0;
 	bool on = false;
 
 	switch ((enum isa_stop) w->stop) {
 	case STOP_NONE: /* s_sethalt: waits for a debugger */
 		return false;
 	case STOP_TRAP:
-		if (vm_read(&k->smem, VM_FETCH, gva(w->pc), &word, 4, 0))
-			return false;
-		return cp_trap_enter(w, word & 0xff);
+		return cp_trap_enter(w, w->trap_id);
 	case STOP_MEM_FAULT:
 	case STOP_FETCH_FAULT:
-		f = k->vmem.fault.lanes ? k->vmem.fault : k->smem.fault;
+		f = k->vmem.fault.lanes	  ? k->vmem.fault
+		    : k->smem.fault.lanes ? k->smem.fault
+					  : k->imem.fault;
 		describe(k, g, w, where, sizeof(where));
 		w->trapsts |= TRAPSTS_MEM_VIOL;
 		if (w->stop == STOP_MEM_FAULT)
@@ -460,6 +457,7 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 	if (k->vmem.vm != d->vm) {
 		vm_port_init(&k->vmem, d->vm, VM_CLIENT_TCP);
 		vm_port_init(&k->smem, d->vm, VM_CLIENT_SQC_DATA);
+		vm_port_init(&k->imem, d->vm, VM_CLIENT_SQC_INST);
 	}
 	x->lds = g->lds;
 	x->lds_size = d->lds_bytes;
@@ -485,7 +483,7 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 					return PREEMPTED;
 				x->w = w;
 				x->half = 0;
-				k->vmem.fault.lanes = k->smem.fault.lanes = 0;
+				k->vmem.fault.lanes = k->smem.fault.lanes = k->imem.fault.lanes = 0;
 				n = isa_run(x, w, quantum(k));
 				g->insns += n;
 				budget = budget > n ? budget - n : 0;
@@ -571,6 +569,7 @@ static void *worker_main(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0); /* s_sleep is short */
 	k->x.vmem = &k->vmem;
 	k->x.smem = &k->smem;
+	k->x.imem = &k->imem;
 	k->x.sendmsg = on_sendmsg;
 	k->x.msg_rtn = on_msg_rtn;
 	k->x.realtime = on_realtime;
@@ -636,6 +635,7 @@ static void *worker_main(void *arg)
 	/* Kept as data, should the device start again. */
 	while (k->n)
 		put_away(k->resident[--k->n], false);
+	isa_exec_fini(&k->x);
 	return NULL;
 }
 
