@@ -1,0 +1,325 @@
+/* Runs instruction vectors on the interpreter: isa_vectors FILE...
+ *
+ * FILE is JSON: {"meta": {...}, "vectors": [{"id", "kind", "lanes", "pro", "body", "epi", "out",
+ * "checked", "addr_dep", "exact", "tol", "out_reg"}]}. A vector is one workgroup of `lanes`
+ * threads: wave32, program pro + body + epi, s[0:1] the address of 8 bytes that hold the address
+ * of a zeroed output buffer, v0 the thread number, 64 KiB of zeroed LDS, 64 KiB of scratch per
+ * lane, MODE 0xc0 (f32 denormals flushed) with DX10_CLAMP and IEEE. The dwords named in `checked`
+ * must come out as in `out`: bit for bit where `exact`, else within `tol`.
+ *
+ * Prints the vectors that fail and closes with "N passed, N failed". Exit status 1 if any failed.
+ */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "isa/isa.h"
+#include "vm/vm.h"
+
+enum {
+	LDS_BYTES = 64 << 10,
+	SCRATCH_LANE = 64 << 10,
+	NVGPR = 256,
+	MAX_WAVES = 2,
+	OUT_BYTES = 1 << 20,
+	CODE_BYTES = 64 << 10,
+	BUDGET = 1000000,
+};
+
+#define MODE	     0x3c0u
+#define CODE_VA	     0x100000000ull
+#define KERNARG_VA   0x200000000ull
+#define OUT_VA	     0x300000000ull
+#define SCRATCH_VA   0x400000000ull
+#define SHARED_BASE  0x1000000000000ull
+#define PRIVATE_BASE 0x2000000000000ull
+
+struct machine {
+	struct vm *vm;
+	uint8_t *code, *kernarg, *out;
+	uint8_t *lds;
+	struct vm_port vmem, smem, imem;
+	struct isa_exec x;
+	struct isa_wave *wave[MAX_WAVES];
+};
+
+static uint8_t *place(struct vm *vm, uint64_t va, uint64_t size, unsigned perm)
+{
+	struct vm_bo *bo;
+
+	if (vm_bo_alloc(VM_POOL_GTT, size, &bo) ||
+	    vm_map(vm, gva(va), size, bo, 0, perm, VM_MTYPE_NC))
+		return NULL;
+	return vm_bo_kmap(bo);
+}
+
+static uint64_t realtime(struct isa_exec *x)
+{
+	return x->w->insns;
+}
+
+static bool machine_init(struct machine *m)
+{
+	memset(m, 0, sizeof(*m));
+	if (vm_pools_init(16 << 20, 64 << 20) || vm_create(&m->vm))
+		return false;
+	m->code = place(m->vm, CODE_VA, CODE_BYTES, VM_X);
+	m->kernarg = place(m->vm, KERNARG_VA, VM_PAGE, VM_W);
+	m->out = place(m->vm, OUT_VA, OUT_BYTES, VM_W);
+	if (!m->code || !m->kernarg || !m->out ||
+	    !place(m->vm, SCRATCH_VA, (uint64_t) SCRATCH_LANE * 32 * MAX_WAVES, VM_W))
+		return false;
+	m->lds = aligned_alloc(128, LDS_BYTES);
+	for (unsigned i = 0; i < MAX_WAVES; i++)
+		m->wave[i] = aligned_alloc(128, isa_wave_bytes(NVGPR, false));
+	vm_port_init(&m->vmem, m->vm, VM_CLIENT_TCP);
+	vm_port_init(&m->smem, m->vm, VM_CLIENT_SQC_DATA);
+	vm_port_init(&m->imem, m->vm, VM_CLIENT_SQC_INST);
+	m->x.vmem = &m->vmem;
+	m->x.smem = &m->smem;
+	m->x.imem = &m->imem;
+	m->x.lds = m->lds;
+	m->x.lds_size = LDS_BYTES;
+	m->x.shared_base = SHARED_BASE;
+	m->x.private_base = PRIVATE_BASE;
+	m->x.realtime = realtime;
+	return true;
+}
+
+/* ---- one vector ---------------------------------------------------------- */
+
+static unsigned from_hex(const char *s, uint8_t *out, unsigned max)
+{
+	unsigned n = 0, v;
+
+	for (; n < max && sscanf(s, "%2x", &v) == 1; s += 2)
+		out[n++] = (uint8_t) v;
+	return n;
+}
+
+static void wave_start(struct machine *m, unsigned i, unsigned lanes)
+{
+	struct isa_wave *w = m->wave[i];
+	unsigned here = lanes - 32 * i < 32 ? lanes - 32 * i : 32;
+
+	memset(w, 0, isa_wave_bytes(NVGPR, false));
+	w->pc = CODE_VA;
+	w->exec = here == 32 ? 0xffffffffu : (1u << here) - 1;
+	w->s[0] = (uint32_t) KERNARG_VA;
+	w->s[1] = (uint32_t) (KERNARG_VA >> 32);
+	w->mode = MODE;
+	w->flat_scratch = SCRATCH_VA + (uint64_t) i * SCRATCH_LANE * 32;
+	w->scratch_lane_bytes = SCRATCH_LANE;
+	w->lds_size = LDS_BYTES;
+	w->wave_in_group = i;
+	w->nvgpr = NVGPR;
+	for (unsigned l = 0; l < 32; l++)
+		w->v[0][l] = 32 * i + l;
+}
+
+/* Runs all waves to their end, barriers included. NULL, or why one stopped. */
+static const char *run(struct machine *m, unsigned lanes, char *why, size_t n)
+{
+	static const char *const stops[] = {"halted",	   "unsupported", "illegal instruction",
+					    "memory fault", "fetch fault", "trap"};
+	unsigned waves = (lanes + 31) / 32, ended = 0, waiting = 0;
+
+	for (unsigned i = 0; i < waves; i++)
+		wave_start(m, i, lanes);
+	while (ended < waves) {
+		ended = waiting = 0;
+		for (unsigned i = 0; i < waves; i++) {
+			struct isa_wave *w = m->wave[i];
+
+			if (w->state == WAVE_SLEEP)
+				w->state = WAVE_RUN;
+			if (w->state == WAVE_RUN && isa_run(&m->x, w, BUDGET) == BUDGET)
+				return "does not end";
+			if (w->state == WAVE_HALTED) {
+				uint32_t words[4] = {0};
+				char text[160];
+
+				vm_read(&m->imem, VM_FETCH, gva(w->pc), words, sizeof(words), 0);
+				isa_disasm(words, 4, w->pc, text, sizeof(text));
+				snprintf(why, n, "%s at +0x%llx: %s", stops[w->stop],
+					 (unsigned long long) (w->pc - CODE_VA), text);
+				return why;
+			}
+			ended += w->state == WAVE_ENDED;
+			waiting += w->state == WAVE_BARRIER;
+		}
+		if (ended + waiting == waves)
+			for (unsigned i = 0; i < waves; i++)
+				if (m->wave[i]->state == WAVE_BARRIER)
+					m->wave[i]->state = WAVE_RUN;
+	}
+	return NULL;
+}
+
+static float half_to_float(uint16_t h)
+{
+	int e = h >> 10 & 31;
+	float m = (float) (h & 1023), s = h & 0x8000 ? -1 : 1;
+
+	if (e == 31)
+		return m != 0 ? NAN : s * INFINITY;
+	return s * (e ? ldexpf(1024 + m, e - 25) : ldexpf(m, -24));
+}
+
+static bool near(double a, double b, double tol)
+{
+	return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= tol ||
+	       fabs(a - b) <= tol * fabs(b);
+}
+
+/* The test's type is not told: the dword may be an f32, two f16, or half of an f64. */
+static bool within(const uint32_t *got, const uint32_t *want, unsigned i, unsigned n, double tol)
+{
+	union {
+		uint32_t u[2];
+		float f;
+		double d;
+	} a = {.u = {got[i], 0}}, b = {.u = {want[i], 0}};
+
+	if (got[i] == want[i] || near(a.f, b.f, tol))
+		return true;
+	if (near(half_to_float((uint16_t) got[i]), half_to_float((uint16_t) want[i]), tol) &&
+	    near(half_to_float(got[i] >> 16), half_to_float(want[i] >> 16), tol))
+		return true;
+	/* lanes are next to each other, registers are not: a double lies `n` dwords apart */
+	for (unsigned k = 0; k < 2; k++) {
+		unsigned lo = k ? i - n : i, hi = k ? i : i + n;
+
+		if (k && i < n)
+			continue;
+		memcpy(&a.u[0], &got[lo], 4);
+		memcpy(&a.u[1], &got[hi], 4);
+		memcpy(&b.u[0], &want[lo], 4);
+		memcpy(&b.u[1], &want[hi], 4);
+		if (a.d == a.d && fabs(b.d) > 1e-300 && near(a.d, b.d, tol))
+			return true;
+	}
+	return false;
+}
+
+static double tolerance(json_t *v)
+{
+	json_t *tols = json_object_get(v, "tol"), *t;
+	double worst = 0;
+	size_t i;
+
+	json_array_foreach(tols, i, t)
+	{
+		json_t *places = json_array_get(t, 0), *delta = json_array_get(t, 1);
+		double d = json_is_number(delta)    ? json_number_value(delta)
+			   : json_is_number(places) ? 0.5 * pow(10, -json_number_value(places))
+						    : 1e-6;
+
+		if (d > worst)
+			worst = d;
+	}
+	return worst > 0 ? worst : 1e-6; /* an inequality: the value itself, rounding aside */
+}
+
+static bool contains(json_t *array, unsigned dword)
+{
+	json_t *e;
+	size_t i;
+
+	json_array_foreach(array, i, e)
+		if (json_integer_value(e) == (json_int_t) dword)
+			return true;
+	return false;
+}
+
+/* NULL if the vector passes, else what is wrong. */
+static const char *vector(struct machine *m, json_t *v, char *why, size_t n)
+{
+	static uint32_t want[OUT_BYTES / 4], lanes64[64];
+	unsigned lanes = (unsigned) json_integer_value(json_object_get(v, "lanes")), at = 0, dwords;
+	const char *kind = json_string_value(json_object_get(v, "kind")), *stop;
+	json_t *addr_dep = json_object_get(v, "addr_dep"), *e;
+	const char *const parts[] = {"pro", "body", "epi"};
+	bool exact = json_is_true(json_object_get(v, "exact"));
+	const uint32_t *got = (const uint32_t *) (const void *) m->out;
+	uint64_t out_va = OUT_VA;
+	double tol = tolerance(v);
+	size_t i;
+
+	if (!kind || !lanes || lanes > 32 * MAX_WAVES)
+		return "malformed";
+	memset(m->code, 0, CODE_BYTES);
+	memset(m->out, 0, OUT_BYTES);
+	memset(m->lds, 0, LDS_BYTES);
+	memcpy(m->kernarg, &out_va, sizeof(out_va));
+	for (unsigned k = 0; k < 3; k++) {
+		const char *hex = json_string_value(json_object_get(v, parts[k]));
+
+		at += from_hex(hex ? hex : "", m->code + at, CODE_BYTES - at);
+	}
+	dwords = from_hex(json_string_value(json_object_get(v, "out")), (uint8_t *) want,
+			  sizeof(want)) /
+		 4;
+	isa_icache_invalidate();
+	stop = run(m, lanes, why, n);
+	if (stop)
+		return stop;
+	if (!strcmp(kind, "lanes64")) {
+		memcpy(lanes64, got, sizeof(lanes64));
+		got = lanes64;
+	}
+	json_array_foreach(json_object_get(v, "checked"), i, e)
+	{
+		unsigned d = (unsigned) json_integer_value(e);
+
+		if (d >= dwords || contains(addr_dep, d))
+			continue;
+		if (exact ? got[d] == want[d] : within(got, want, d, lanes, tol))
+			continue;
+		snprintf(why, n, "dword %u is 0x%08x, wanted 0x%08x%s", d, got[d], want[d],
+			 exact ? "" : " within tolerance");
+		return why;
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned passed = 0, failed = 0;
+	struct machine m;
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: isa_vectors FILE...\n");
+		return 2;
+	}
+	if (!machine_init(&m)) {
+		fprintf(stderr, "isa_vectors: no memory for the machine\n");
+		return 2;
+	}
+	for (int i = 1; i < argc; i++) {
+		json_error_t err;
+		json_t *file = json_load_file(argv[i], 0, &err), *v;
+		size_t k;
+
+		if (!file) {
+			fprintf(stderr, "isa_vectors: %s: %s\n", argv[i], err.text);
+			return 2;
+		}
+		json_array_foreach(json_object_get(file, "vectors"), k, v)
+		{
+			char why[300];
+			const char *bad = vector(&m, v, why, sizeof(why));
+
+			if (bad)
+				printf("%s: %s\n", json_string_value(json_object_get(v, "id")),
+				       bad);
+			failed += bad != NULL;
+			passed += !bad;
+		}
+		json_decref(file);
+	}
+	printf("%u passed, %u failed\n", passed, failed);
+	return failed != 0;
+}
