@@ -84,6 +84,7 @@ int signal_wait(struct queue *q, struct signal *s, int64_t below, uint64_t timeo
 struct queue_batch {
 	struct queue *q;
 	uint64_t first, next; /* packet indices */
+	uint64_t end;         /* as many as queue_begin was asked for */
 };
 struct aql_dispatch {
 	uint64_t kernel_object; /* VA of the kernel descriptor */

@@ -1,4 +1,5 @@
 /* The submit path: neither allocates, locks nor enters the kernel. One producer per queue. */
+#include <assert.h>
 #include <errno.h>
 
 #include "queues/internal.h"
@@ -26,7 +27,8 @@ int queue_begin(struct queue *q, uint32_t n, struct queue_batch *b)
 
 	if (n > q->mask + 1 - used)
 		return -ENOSPC;
-	*b = (struct queue_batch){.q = q, .first = q->reserved, .next = q->reserved};
+	*b = (struct queue_batch){
+		.q = q, .first = q->reserved, .next = q->reserved, .end = q->reserved + n};
 	return 0;
 }
 
@@ -35,6 +37,7 @@ void queue_dispatch(struct queue_batch *b, const struct aql_dispatch *d)
 	struct queue *q = b->q;
 	uint32_t slot = (uint32_t)b->next++ & q->mask;
 
+	assert(b->next <= b->end);
 	q->first_dword[slot] = aql_encode_dispatch(
 		&q->ring[slot], &(struct aql_dispatch_fields){
 					.kernel_object = d->kernel_object,
@@ -56,6 +59,7 @@ void queue_barrier(struct queue_batch *b, struct signal *const deps[5], struct s
 	uint32_t slot = (uint32_t)b->next++ & q->mask;
 	uint64_t dep[5] = {0};
 
+	assert(b->next <= b->end);
 	for (unsigned i = 0; deps && i < 5; i++)
 		dep[i] = deps[i] ? signal_va(deps[i]) : 0;
 	q->first_dword[slot] =
