@@ -62,6 +62,8 @@ uint32_t valu_scalar(const struct isa_exec *x, const struct isa_insn *in, unsign
 	 * the high half, v_pk_add_u16 v, v, 2.0 adds 0x4000 there). */
 	if (kind == K_F16 || kind == K_M16 || kind == K_PF16)
 		return isa_sread16(x, in, code);
+	if ((kind == K_BF16 || kind == K_PBF16) && code >= 240 && code <= 248)
+		return isa_sread(x, in, code) >> 16;
 	return isa_sread(x, in, code);
 }
 
@@ -85,7 +87,7 @@ void valu_src_slow(struct valu *v, unsigned i, enum valu_kind kind, unsigned hal
 		r = valu_dpp(in, r, v->x->half, isa_exec_mask(v->x), &enabled);
 		v->exec &= enabled;
 	}
-	if (kind == K_B16 || kind == K_M16 || kind == K_F16) {
+	if (kind == K_B16 || kind == K_M16 || kind == K_F16 || kind == K_BF16) {
 		if (in->op_sel >> half_bit & 1)
 			r >>= 16;
 		r &= 0xffffu;
@@ -97,7 +99,7 @@ void valu_src_slow(struct valu *v, unsigned i, enum valu_kind kind, unsigned hal
 			r ^= 0x80000000u;
 		if (kind == K_F32 && !(valu_denorm32(v->x) & 1))
 			r = flush32(r);
-	} else if (kind == K_F16 || kind == K_M16) {
+	} else if (kind == K_F16 || kind == K_M16 || kind == K_BF16) {
 		if (in->abs >> i & 1)
 			r &= 0x7fffu;
 		if (in->neg >> i & 1)
@@ -160,6 +162,11 @@ static v32f clamp32(const struct valu *v, v32f r)
 	return fsel(r != r, nan, fsel(r > 0.0f, fsel(r < 1.0f, r, splatf(1.0f)), splatf(0.0f)));
 }
 
+v32f valu_clamp01_at(const struct valu *v, const v32f *r)
+{
+	return clamp32(v, *r);
+}
+
 static void write_half(struct valu *v, v32u r)
 {
 	v32u *d = valu_dst(v);
@@ -187,7 +194,7 @@ void valu_out_slow(struct valu *v, enum valu_kind kind, const v32u *rp)
 		if (!(dn & 2))
 			r = flush32(r);
 	}
-	if (kind == K_B16 || kind == K_F16 || kind == K_M16)
+	if (kind == K_B16)
 		write_half(v, r);
 	else
 		valu_write(valu_dst(v), v->exec, r);

@@ -49,6 +49,8 @@ enum valu_kind {
 	K_F16,
 	K_P16,	/* two 16-bit integers: raw dword, the op picks halves */
 	K_PF16, /* two f16 (inline floats are f16 in the low half) */
+	K_BF16, /* 16-bit with neg/abs; inline floats are bf16 */
+	K_PBF16,/* two bf16 (inline floats are bf16 in the low half) */
 	K_RAW,	/* the dword as stored: no modifier, not even DPP */
 };
 
@@ -204,6 +206,14 @@ static inline v32f f16_to_f32(v32u a)
 	return o.v;
 }
 
+/* The same, but a signalling NaN stays one. */
+static inline v32f f16_widen(v32u a)
+{
+	v32i nan = (a & 0x7fffu) > 0x7c00u;
+
+	return fsel(nan, F((a & 0x8000u) << 16 | 0x7f800000u | (a & 0x3ffu) << 13), f16_to_f32(a));
+}
+
 /* f32 -> f16 in the low half, zero above. rc: an immediate of the host instruction. */
 #define VALU_F32_TO_F16(name, rc)                                                                  \
 	static inline v32u name(v32f a)                                                            \
@@ -223,6 +233,15 @@ static inline v32f f16_to_f32(v32u a)
 	}
 VALU_F32_TO_F16(f32_to_f16_rne, _MM_FROUND_TO_NEAREST_INT)
 VALU_F32_TO_F16(f32_to_f16_rtz, _MM_FROUND_TO_ZERO)
+
+/* Output clamp to [0, 1]; NaN becomes 0 with MODE.dx10_clamp. */
+struct valu;
+v32f valu_clamp01_at(const struct valu *v, const v32f *r);
+
+static inline v32f valu_clamp01(const struct valu *v, v32f r)
+{
+	return valu_clamp01_at(v, &r);
+}
 
 /* rnd: MODE's encoding: 0 nearest even, 1 up, 2 down, 3 to zero. */
 v32u f32_to_f16_rnd(const v32f *a, unsigned rnd);
@@ -336,7 +355,7 @@ static inline void valu_out(struct valu *v, enum valu_kind kind, v32u r)
 	if (valu_likely(v->plain)) {
 		v32u *d = valu_dst(v);
 
-		if (kind == K_B16 || kind == K_F16 || kind == K_M16)
+		if (kind == K_B16)
 			r = (*d & 0xffff0000u) | (r & 0xffffu);
 		valu_write(d, v->exec, r);
 	} else {

@@ -1,0 +1,135 @@
+/* Operations across lanes. Those that see the whole wave (OPF_ONCE) run once for both halves. */
+#include "isa/valu.h"
+
+static inline uint32_t *lane_at(const struct isa_exec *x, unsigned code, unsigned lane)
+{
+	unsigned r = code - OPR_VGPR0, n = x->w->nvgpr;
+	v32u *v = &x->w->v[(lane >= 32 ? n : 0) + (r < n ? r : 0)];
+
+	return (uint32_t *) v + (lane & 31);
+}
+
+static inline unsigned lane_mask(const struct isa_exec *x)
+{
+	return x->w->wave64 ? 63 : 31;
+}
+
+/* Source 0 is a VGPR; a scalar or constant has the same value in every lane. */
+static inline uint32_t read_lane(const struct isa_exec *x, const struct isa_insn *in, unsigned lane)
+{
+	unsigned code = in->src[0];
+
+	return code >= OPR_VGPR0 ? *lane_at(x, code, lane) : isa_sread(x, in, code);
+}
+
+VALU_SEM(V_READFIRSTLANE_B32)
+{
+	uint64_t exec = x->w->wave64 ? x->w->exec : (uint32_t) x->w->exec;
+
+	isa_swrite(x, in->dst, read_lane(x, in, exec ? (unsigned) __builtin_ctzll(exec) : 0));
+}
+
+VALU_SEM(V_READLANE_B32)
+{
+	unsigned lane = isa_sread(x, in, in->src[1]) & lane_mask(x);
+
+	isa_swrite(x, in->dst, read_lane(x, in, lane));
+}
+
+VALU_SEM(V_WRITELANE_B32)
+{
+	unsigned lane = isa_sread(x, in, in->src[1]) & lane_mask(x);
+
+	*lane_at(x, in->dst, lane) = isa_sread(x, in, in->src[0]);
+}
+
+/* Swaps the halves of a wave64; nothing in a wave32. */
+VALU_SEM(V_PERMLANE64_B32)
+{
+	struct isa_wave *w = x->w;
+	unsigned s = in->src[0] - OPR_VGPR0, d = in->dst - OPR_VGPR0, n = w->nvgpr;
+	v32u lo, hi;
+
+	if (!w->wave64)
+		return;
+	s = s < n ? s : 0;
+	d = d < n ? d : 0;
+	lo = w->v[s];
+	hi = w->v[n + s];
+	valu_write(&w->v[d], (uint32_t) w->exec, hi);
+	valu_write(&w->v[n + d], (uint32_t) (w->exec >> 32), lo);
+}
+
+/* Any lane of the own row (other = 0) or of the neighbouring row (other = 16) of 16. op_sel[0]
+ * (fi): read inactive lanes; op_sel[1] (bound_ctrl): they give zero, else the lane stays. */
+static void permlane16(struct isa_exec *x, const struct isa_insn *in, unsigned other)
+{
+	uint64_t sel = isa_sread(x, in, in->src[1]) | (uint64_t) isa_sread(x, in, in->src[2]) << 32;
+	uint32_t exec = isa_exec_mask(x), write = exec, from[32], to[32];
+	v32u r = isa_vread(x, in, in->src[0]);
+
+	memcpy(from, &r, sizeof(from));
+	for (unsigned l = 0; l < 32; l++) {
+		unsigned k = ((l & 16) ^ other) + (unsigned) (sel >> 4 * (l & 15) & 15);
+
+		if ((in->op_sel & 1) || (exec >> k & 1)) {
+			to[l] = from[k];
+		} else {
+			to[l] = 0;
+			if (!(in->op_sel & 2))
+				write &= ~(1u << l);
+		}
+	}
+	memcpy(&r, to, sizeof(r));
+	valu_write(isa_vgpr(x, in->dst), write, r);
+}
+
+VALU_SEM(V_PERMLANE16_B32)
+{
+	permlane16(x, in, 0);
+}
+
+VALU_SEM(V_PERMLANEX16_B32)
+{
+	permlane16(x, in, 16);
+}
+
+static inline v32u popcount(v32u a)
+{
+	a = a - (a >> 1 & 0x55555555u);
+	a = (a & 0x33333333u) + (a >> 2 & 0x33333333u);
+	a = (a + (a >> 4)) & 0x0f0f0f0fu;
+	return (a * 0x01010101u) >> 24;
+}
+
+/* Lanes below this one, within one half. */
+static inline v32u below(void)
+{
+	v32u r;
+
+	for (unsigned l = 0; l < 32; l++)
+		r[l] = (1u << l) - 1;
+	return r;
+}
+
+/* Bits of source 0 for the lanes 0..31 below this lane, plus source 1. */
+VALU_SEM(V_MBCNT_LO_U32_B32)
+{
+	struct valu v;
+
+	valu_begin(&v, x, in, MODS_INT, 0, 0);
+	const v32u a = *valu_src(&v, 0, K_B32);
+	const v32u b = *valu_src(&v, 1, K_B32);
+	valu_out(&v, K_B32, popcount(x->half ? a : a & below()) + b);
+}
+
+/* The same for the lanes 32..63. */
+VALU_SEM(V_MBCNT_HI_U32_B32)
+{
+	struct valu v;
+
+	valu_begin(&v, x, in, MODS_INT, 0, 0);
+	const v32u a = *valu_src(&v, 0, K_B32);
+	const v32u b = *valu_src(&v, 1, K_B32);
+	valu_out(&v, K_B32, (x->half ? popcount(a & below()) : splat(0)) + b);
+}
