@@ -29,7 +29,9 @@ TOOL_SRC := $(wildcard tools/*.c)
 TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/%.o)
 VGPU_SRC := $(wildcard tools/vgpu/*.c tools/vgpu/*/*.c)
 VGPU_OBJ := $(VGPU_SRC:%.c=$(B)/%.o)
-# The device without the libc surface, for unit tests of its parts.
+# The device without the libc surface, for unit tests of its parts. Linked whole: the meaning of an
+# opcode is found through a weak symbol, which pulls nothing out of an archive.
+VGPU_ALL := -Wl,--whole-archive $(B)/libvgpu_core.a -Wl,--no-whole-archive
 VGPU_CORE := $(filter-out $(B)/tools/vgpu/preload/%,$(VGPU_OBJ))
 
 KSRC     := $(wildcard kernels/*.c)
@@ -126,7 +128,7 @@ $(B)/tests/virt_%: tests/virt_%.c $(B)/libbarewave.a
 
 $(B)/tests/vgpu_%: tests/vgpu_%.c $(B)/libvgpu_core.a
 	@mkdir -p $(@D)
-	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(B)/libvgpu_core.a $(PKGLIB) -lcriterion -ldl -lm -o $@
+	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(VGPU_ALL) $(PKGLIB) -lcriterion -ldl -lm -o $@
 
 $(B)/tests/e2e_%: tests/e2e_%.c
 	@mkdir -p $(@D)
@@ -134,7 +136,7 @@ $(B)/tests/e2e_%: tests/e2e_%.c
 
 $(B)/tests/%: tests/runners/%.c $(B)/libvgpu_core.a $(B)/libbarewave.a
 	@mkdir -p $(@D)
-	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(B)/libvgpu_core.a $(B)/libbarewave.a $(PKGLIB) -ldl -lm -o $@
+	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(VGPU_ALL) $(B)/libbarewave.a $(PKGLIB) -ldl -lm -o $@
 
 # --- housekeeping -----------------------------------------------------------
 C_FILES = $(shell git ls-files '*.c' '*.h')
