@@ -1,0 +1,565 @@
+/* The render node: opens, GEM ioctls, mmap. */
+#include "drm_file.h"
+
+#include <amdgpu_drm.h>
+#include <drm.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gem.h"
+#include "info.h"
+#include "kfd/vkfd.h"
+
+#ifndef AMDGPU_GEM_CREATE_DISCARDABLE
+#define AMDGPU_GEM_CREATE_DISCARDABLE (1 << 12)
+#endif
+#ifndef AMDGPU_VM_PAGE_NOALLOC
+#define AMDGPU_VM_PAGE_NOALLOC (1 << 9)
+#endif
+
+static uint64_t last_client;
+static uint32_t last_pasid = 0x8100;
+
+int drm_open(bool primary, struct drm_file **out)
+{
+	struct drm_file *f;
+	int err = vgpu_device_init();
+
+	if (err)
+		return err;
+	if (!vgpu_config.gpus)
+		return -ENODEV;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	err = vm_create(&f->vm);
+	if (err) {
+		free(f);
+		return err;
+	}
+	pthread_mutex_init(&f->lock, NULL);
+	f->refs = 1;
+	f->owner = getpid();
+	f->primary = primary;
+	f->client_id = __atomic_add_fetch(&last_client, 1, __ATOMIC_RELAXED);
+	f->pasid = __atomic_add_fetch(&last_pasid, 1, __ATOMIC_RELAXED);
+	*out = f;
+	return 0;
+}
+
+void drm_get(struct drm_file *f)
+{
+	__atomic_fetch_add(&f->refs, 1, __ATOMIC_RELAXED);
+}
+
+static void va_remove(struct drm_file *f, struct gem_va *v)
+{
+	struct gem_va **pos = &f->vas;
+
+	while (*pos != v)
+		pos = &(*pos)->next;
+	*pos = v->next;
+	vm_unmap(f->vm, gva(v->va));
+	gem_unref(v->gem);
+	free(v);
+}
+
+static void handle_remove(struct drm_file *f, uint32_t handle)
+{
+	struct gem *g = idr_find(&f->handles, handle - 1);
+
+	idr_remove(&f->handles, handle - 1);
+	vgpu_count_gem_handle(-1);
+	gem_revoke(g, f);
+	gem_unref(g);
+}
+
+void drm_put(struct drm_file *f)
+{
+	if (__atomic_sub_fetch(&f->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	/* Inherited over a fork: what it holds is the parent's. */
+	if (f->owner != getpid())
+		return;
+	while (f->vas)
+		va_remove(f, f->vas);
+	for (uint32_t i = 0; i < f->handles.n; i++) {
+		if (f->handles.slot[i])
+			handle_remove(f, i + 1);
+	}
+	free(f->handles.slot);
+	vm_destroy(f->vm);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+/* ---- GEM ------------------------------------------------------------------ */
+
+static struct gem *lookup(struct drm_file *f, uint32_t handle)
+{
+	return handle ? idr_find(&f->handles, handle - 1) : NULL;
+}
+
+/* A new handle owns the reference it is given. */
+static int handle_create(struct drm_file *f, struct gem *g, uint32_t *handle)
+{
+	int err = gem_allow(g, f), id;
+
+	if (err)
+		return err;
+	id = idr_alloc(&f->handles, g, INT32_MAX);
+	if (id < 0) {
+		gem_revoke(g, f);
+		return id;
+	}
+	*handle = (uint32_t)id + 1;
+	vgpu_count_gem_handle(1);
+	return 0;
+}
+
+static long gem_create_ioctl(struct drm_file *f, union drm_amdgpu_gem_create *a)
+{
+	const uint64_t known = AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED |
+			       AMDGPU_GEM_CREATE_NO_CPU_ACCESS | AMDGPU_GEM_CREATE_CPU_GTT_USWC |
+			       AMDGPU_GEM_CREATE_VRAM_CLEARED | AMDGPU_GEM_CREATE_VM_ALWAYS_VALID |
+			       AMDGPU_GEM_CREATE_EXPLICIT_SYNC | AMDGPU_GEM_CREATE_ENCRYPTED |
+			       AMDGPU_GEM_CREATE_DISCARDABLE;
+	uint64_t size = (a->in.bo_size + 4095) & ~4095ull;
+	enum gem_domain domain;
+	uint32_t handle;
+	struct gem *g;
+	int err;
+
+	if (a->in.domain_flags & ~known)
+		return -EINVAL;
+	if (!a->in.domains || (a->in.domains & ~(uint64_t)AMDGPU_GEM_DOMAIN_MASK))
+		return -EINVAL;
+	if (!size || size < a->in.bo_size)
+		return -EINVAL;
+	domain = a->in.domains & AMDGPU_GEM_DOMAIN_VRAM ? GEM_VRAM : GEM_GTT;
+	err = gem_create(domain, size, &g);
+	/* VRAM that is full falls back to GTT when that is allowed too. */
+	if (err && domain == GEM_VRAM)
+		err = gem_create(GEM_GTT, size, &g);
+	if (err)
+		return err;
+	g->cpu_access = a->in.domain_flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED;
+	pthread_mutex_lock(&f->lock);
+	err = handle_create(f, g, &handle);
+	pthread_mutex_unlock(&f->lock);
+	if (err) {
+		gem_unref(g);
+		return err;
+	}
+	memset(a, 0, sizeof(*a));
+	a->out.handle = handle;
+	return 0;
+}
+
+static long gem_va_locked(struct drm_file *f, struct drm_amdgpu_gem_va *a)
+{
+	const uint32_t valid = AMDGPU_VM_DELAY_UPDATE | AMDGPU_VM_PAGE_READABLE |
+			       AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE |
+			       AMDGPU_VM_MTYPE_MASK | AMDGPU_VM_PAGE_NOALLOC | AMDGPU_VM_PAGE_PRT;
+	unsigned perm = (a->flags & AMDGPU_VM_PAGE_WRITEABLE ? VM_W : 0) |
+			(a->flags & AMDGPU_VM_PAGE_EXECUTABLE ? VM_X : 0);
+	enum vm_mtype mtype =
+		(a->flags & AMDGPU_VM_MTYPE_MASK) == AMDGPU_VM_MTYPE_UC ? VM_MTYPE_UC : VM_MTYPE_NC;
+	struct gem_va *v;
+	struct gem *g;
+	int err;
+
+	if (a->va_address < vgpu_props.gpuvm_base || (a->flags & ~valid))
+		return -EINVAL;
+	switch (a->operation) {
+	case AMDGPU_VA_OP_MAP:
+		g = lookup(f, a->handle);
+		if (!g)
+			return -ENOENT;
+		if ((a->va_address | a->offset_in_bo | a->map_size) & 4095 || !a->map_size ||
+		    a->map_size > g->size || a->offset_in_bo > g->size - a->map_size)
+			return -EINVAL;
+		v = calloc(1, sizeof(*v));
+		if (!v)
+			return -ENOMEM;
+		err = vm_map(f->vm, gva(a->va_address), a->map_size, g->bo, a->offset_in_bo, perm,
+			     mtype);
+		if (err) {
+			free(v);
+			return err;
+		}
+		v->va = a->va_address;
+		v->size = a->map_size;
+		v->gem = g;
+		gem_ref(g);
+		v->next = f->vas;
+		f->vas = v;
+		return 0;
+	case AMDGPU_VA_OP_UNMAP:
+		if (!lookup(f, a->handle))
+			return -ENOENT;
+		/* fallthrough */
+	case AMDGPU_VA_OP_CLEAR:
+		for (v = f->vas; v; v = v->next) {
+			if (v->va == a->va_address) {
+				va_remove(f, v);
+				return 0;
+			}
+		}
+		return a->operation == AMDGPU_VA_OP_CLEAR ? 0 : -ENOENT;
+	}
+	return -EINVAL;
+}
+
+static long prime_export(struct drm_file *f, struct drm_prime_handle *a)
+{
+	struct gem *g;
+	int fd = -ENOENT;
+
+	pthread_mutex_lock(&f->lock);
+	g = lookup(f, a->handle);
+	if (g)
+		gem_ref(g);
+	pthread_mutex_unlock(&f->lock);
+	if (!g)
+		return fd;
+	if (a->flags & ~(DRM_CLOEXEC | DRM_RDWR))
+		fd = -EINVAL;
+	else
+		fd = g->domain == GEM_PREEMPT ? -EPERM
+					      : vgpu_files.install_dmabuf(g, (int)a->flags);
+	gem_unref(g);
+	if (fd < 0)
+		return fd;
+	a->fd = fd;
+	return 0;
+}
+
+static long prime_import(struct drm_file *f, struct drm_prime_handle *a)
+{
+	struct gem *g = vgpu_files.dmabuf_gem(a->fd);
+	int err = 0;
+
+	if (!g)
+		return vgpu_files.fd_valid(a->fd) ? -EINVAL : -EBADF;
+	pthread_mutex_lock(&f->lock);
+	/* The same object imported again is the same handle. */
+	for (uint32_t i = 0; i < f->handles.n; i++) {
+		if (f->handles.slot[i] == g) {
+			a->handle = i + 1;
+			goto out;
+		}
+	}
+	err = handle_create(f, g, &a->handle);
+	if (!err)
+		g = NULL;
+out:
+	pthread_mutex_unlock(&f->lock);
+	if (g)
+		gem_unref(g);
+	return err;
+}
+
+static long metadata_ioctl(struct drm_file *f, struct drm_amdgpu_gem_metadata *a)
+{
+	struct gem *g = lookup(f, a->handle);
+
+	if (!g)
+		return -ENOENT;
+	if (a->op == AMDGPU_GEM_METADATA_OP_GET_METADATA) {
+		a->data.flags = g->metadata_flags;
+		a->data.tiling_info = g->tiling;
+		a->data.data_size_bytes = g->metadata_size;
+		memcpy(a->data.data, g->metadata, g->metadata_size);
+		return 0;
+	}
+	if (a->op != AMDGPU_GEM_METADATA_OP_SET_METADATA ||
+	    a->data.data_size_bytes > sizeof(g->metadata))
+		return -EINVAL;
+	g->metadata_flags = a->data.flags;
+	g->tiling = a->data.tiling_info;
+	g->metadata_size = a->data.data_size_bytes;
+	memcpy(g->metadata, a->data.data, g->metadata_size);
+	return 0;
+}
+
+static long gem_op_ioctl(struct drm_file *f, struct drm_amdgpu_gem_op *a)
+{
+	struct gem *g = lookup(f, a->handle);
+	struct drm_amdgpu_gem_create_in info;
+
+	if (!g)
+		return -ENOENT;
+	if (a->op == AMDGPU_GEM_OP_SET_PLACEMENT)
+		return 0;
+	if (a->op != AMDGPU_GEM_OP_GET_GEM_CREATE_INFO)
+		return -EINVAL;
+	memset(&info, 0, sizeof(info));
+	info.bo_size = g->size;
+	info.alignment = 4096;
+	info.domains = g->domain;
+	info.domain_flags = g->cpu_access ? AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED : 0;
+	return user_write(a->value, &info, sizeof(info));
+}
+
+/* ---- dispatch ------------------------------------------------------------- */
+
+static int put_string(uint64_t to, __kernel_size_t *len, const char *s)
+{
+	__kernel_size_t n = strlen(s), room = *len;
+
+	*len = n;
+	return to && room ? user_write(to, s, n < room ? n : room) : 0;
+}
+
+static long version_ioctl(struct drm_version *v)
+{
+	v->version_major = 3;
+	v->version_minor = (int)vgpu_kernel()->drm_minor;
+	v->version_patchlevel = (int)vgpu_kernel()->drm_patch;
+	if (put_string((uintptr_t)v->name, &v->name_len, "amdgpu") ||
+	    put_string((uintptr_t)v->date, &v->date_len, "20150101") ||
+	    put_string((uintptr_t)v->desc, &v->desc_len, "AMD GPU"))
+		return -EFAULT;
+	return 0;
+}
+
+static long get_cap(struct drm_get_cap *c)
+{
+	switch (c->capability) {
+	case DRM_CAP_PRIME:
+		c->value = DRM_PRIME_CAP_IMPORT | DRM_PRIME_CAP_EXPORT;
+		return 0;
+	case DRM_CAP_TIMESTAMP_MONOTONIC:
+	case DRM_CAP_SYNCOBJ:
+	case DRM_CAP_SYNCOBJ_TIMELINE:
+		c->value = 1;
+		return 0;
+	}
+	c->value = 0;
+	/* The others belong to mode setting, which a render node's driver answers all the same. */
+	return c->capability <= DRM_CAP_SYNCOBJ_TIMELINE + 1 ? 0 : -EINVAL;
+}
+
+static long dispatch(struct drm_file *f, unsigned nr, void *a)
+{
+	long r;
+
+	switch (nr) {
+	case 0x00:
+		return version_ioctl(a);
+	case 0x05: { /* GET_CLIENT: only the first one is ever answered */
+		struct drm_client *c = a;
+
+		if (c->idx)
+			return -EINVAL;
+		c->auth = 1;
+		c->pid = (unsigned long)kfd_process_pid();
+		c->uid = 0;
+		return 0;
+	}
+	case 0x09: { /* GEM_CLOSE */
+		uint32_t handle = ((struct drm_gem_close *)a)->handle;
+
+		pthread_mutex_lock(&f->lock);
+		r = lookup(f, handle) ? 0 : -EINVAL;
+		if (!r)
+			handle_remove(f, handle);
+		pthread_mutex_unlock(&f->lock);
+		return r;
+	}
+	case 0x0c:
+		return get_cap(a);
+	case 0x2d:
+		return prime_export(f, a);
+	case 0x2e:
+		return prime_import(f, a);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_CREATE:
+		return gem_create_ioctl(f, a);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_MMAP: {
+		union drm_amdgpu_gem_mmap *m = a;
+		struct gem *g;
+
+		pthread_mutex_lock(&f->lock);
+		g = lookup(f, m->in.handle);
+		if (g && g->domain != GEM_PREEMPT)
+			m->out.addr_ptr = gem_mmap_offset(g);
+		pthread_mutex_unlock(&f->lock);
+		return !g ? -ENOENT : g->domain == GEM_PREEMPT ? -EPERM : 0;
+	}
+	case DRM_COMMAND_BASE + DRM_AMDGPU_INFO:
+		return drm_info_ioctl(f, a);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_METADATA:
+		pthread_mutex_lock(&f->lock);
+		r = metadata_ioctl(f, a);
+		pthread_mutex_unlock(&f->lock);
+		return r;
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_VA:
+		pthread_mutex_lock(&f->lock);
+		r = gem_va_locked(f, a);
+		pthread_mutex_unlock(&f->lock);
+		return r;
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_OP:
+		pthread_mutex_lock(&f->lock);
+		r = gem_op_ioctl(f, a);
+		pthread_mutex_unlock(&f->lock);
+		return r;
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_WAIT_IDLE: {
+		union drm_amdgpu_gem_wait_idle *w = a;
+
+		pthread_mutex_lock(&f->lock);
+		r = lookup(f, w->in.handle) ? 0 : -ENOENT;
+		pthread_mutex_unlock(&f->lock);
+		if (!r)
+			memset(w, 0, sizeof(*w)); /* idle, no domain */
+		return r;
+	}
+	}
+	return -EINVAL;
+}
+
+/* Sizes as the driver has them; 0: no such ioctl here. */
+static unsigned ksize(unsigned nr)
+{
+	switch (nr) {
+	case 0x00:
+		return sizeof(struct drm_version);
+	case 0x05:
+		return sizeof(struct drm_client);
+	case 0x09:
+		return sizeof(struct drm_gem_close);
+	case 0x0c:
+		return sizeof(struct drm_get_cap);
+	case 0x2d:
+	case 0x2e:
+		return sizeof(struct drm_prime_handle);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_CREATE:
+		return sizeof(union drm_amdgpu_gem_create);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_MMAP:
+		return sizeof(union drm_amdgpu_gem_mmap);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_INFO:
+		return sizeof(struct drm_amdgpu_info);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_METADATA:
+		return sizeof(struct drm_amdgpu_gem_metadata);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_VA:
+		return sizeof(struct drm_amdgpu_gem_va);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_OP:
+		return sizeof(struct drm_amdgpu_gem_op);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_WAIT_IDLE:
+		return sizeof(union drm_amdgpu_gem_wait_idle);
+	}
+	return 0;
+}
+
+/* drm_ioctl(): the type letter is checked, sizes are extended and cut, and what the caller's
+ * direction bits say decides the copies. */
+long drm_ioctl(struct drm_file *f, unsigned cmd, void *arg)
+{
+	unsigned nr = _IOC_NR(cmd), usize = _IOC_SIZE(cmd), n = ksize(nr);
+	_Alignas(16) char buf[16384];
+	long r;
+
+	if (_IOC_TYPE(cmd) != DRM_IOCTL_BASE)
+		return -ENOTTY;
+	if (!n)
+		return -EINVAL;
+	memset(buf, 0, n > usize ? n : usize);
+	if (_IOC_DIR(cmd) & _IOC_WRITE) {
+		r = user_read(buf, (uintptr_t)arg, usize);
+		if (r)
+			return r;
+	}
+	r = dispatch(f, nr, buf);
+	if ((_IOC_DIR(cmd) & _IOC_READ) && user_write((uintptr_t)arg, buf, usize < n ? usize : n))
+		r = -EFAULT;
+	return r;
+}
+
+int drm_mmap(struct drm_file *f, uint64_t len, uint64_t off, struct vma_backing *out)
+{
+	uint64_t start;
+	struct gem *g = gem_by_offset(off, &start);
+	int err = 0;
+
+	len = (len + 4095) & ~4095ull;
+	if (!g)
+		return -EINVAL;
+	if (len > g->size || off - start > g->size - len)
+		err = -EINVAL;
+	else if (!gem_allowed(g, f))
+		err = -EACCES;
+	else if (g->domain == GEM_PREEMPT || g->bo->kind != VM_BACK_POOL)
+		err = -EPERM;
+	if (err) {
+		gem_unref(g);
+		return err;
+	}
+	*out = (struct vma_backing){
+		.kind = VMA_BO,
+		.fd = vm_pools_fd(),
+		.off = g->bo->pool_off + (off - start),
+		.dontexpand = true,
+		.gem = g,
+	};
+	return 0;
+}
+
+int drm_fdinfo(struct drm_file *f, char *buf, size_t n)
+{
+	struct vgpu_stats s;
+	int at;
+
+	vgpu_stats(&s);
+	at = snprintf(buf, n,
+		      "drm-driver:\tamdgpu\ndrm-client-id:\t%llu\n"
+		      "drm-pdev:\t0000:%02x:00.0\npasid:\t%u\n",
+		      (unsigned long long)f->client_id, vgpu_config.pci_bus, f->pasid);
+	if (!f->compute)
+		memset(&s, 0, sizeof(s));
+	if (vgpu_kernel()->fdinfo_regions) {
+		static const char *const regions[] = {"cpu", "gtt", "vram",     "gds",
+						      "gws", "oa",  "doorbell", "mmioremap"};
+
+		for (unsigned i = 0; i < sizeof(regions) / sizeof(regions[0]); i++) {
+			uint64_t v = i == 1 ? s.gtt_used : i == 2 ? s.vram_used : 0;
+			const char *unit = "";
+
+			if (v && !(v & ((1u << 20) - 1))) {
+				v >>= 20;
+				unit = " MiB";
+			} else if (v && !(v & 1023)) {
+				v >>= 10;
+				unit = " KiB";
+			}
+			at += snprintf(buf + at, n - (size_t)at,
+				       "drm-total-%s:\t%llu%s\ndrm-shared-%s:\t0\n"
+				       "drm-resident-%s:\t%llu%s\ndrm-purgeable-%s:\t0\n",
+				       regions[i], (unsigned long long)v, unit, regions[i],
+				       regions[i], (unsigned long long)v, unit, regions[i]);
+		}
+	}
+#define K(x) (unsigned long long)((x) >> 10)
+	at += snprintf(buf + at, n - (size_t)at,
+		       "drm-memory-vram:\t%llu KiB\ndrm-memory-gtt: \t%llu KiB\n"
+		       "drm-memory-cpu: \t0 KiB\n",
+		       K(s.vram_used), K(s.gtt_used));
+	if (vgpu_kernel()->fdinfo_regions)
+		at += snprintf(buf + at, n - (size_t)at,
+			       "amd-evicted-vram:\t0 KiB\namd-requested-vram:\t%llu KiB\n"
+			       "amd-requested-gtt:\t%llu KiB\n",
+			       K(s.vram_used), K(s.gtt_used));
+	else
+		at += snprintf(buf + at, n - (size_t)at,
+			       "amd-memory-visible-vram:\t%llu KiB\namd-evicted-vram:\t0 KiB\n"
+			       "amd-evicted-visible-vram:\t0 KiB\namd-requested-vram:\t%llu KiB\n"
+			       "amd-requested-visible-vram:\t0 KiB\namd-requested-gtt:\t%llu KiB\n"
+			       "drm-shared-vram:\t0 KiB\ndrm-shared-gtt:\t0 KiB\n"
+			       "drm-shared-cpu:\t0 KiB\n",
+			       K(s.vram_used), K(s.vram_used), K(s.gtt_used));
+#undef K
+	return at;
+}

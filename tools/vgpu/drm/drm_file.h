@@ -1,0 +1,47 @@
+/* An open of the render node: one DRM client with its own GPU address space. */
+#ifndef VGPU_DRM_FILE_H
+#define VGPU_DRM_FILE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "kfd/idr.h"
+#include "vm/vm.h"
+
+struct gem;
+
+struct drm_file {
+	uint32_t refs; /* open file description + whoever acquired the VM */
+	pid_t owner;   /* process that opened it */
+	uint64_t client_id;
+	uint32_t pasid;
+	struct vm *vm;
+	bool compute; /* ACQUIRE_VM made it a compute VM */
+	bool primary; /* opened as card0 */
+	pthread_mutex_t lock;
+	struct idr handles; /* GEM handle - 1 -> struct gem */
+	struct gem_va {
+		struct gem_va *next;
+		uint64_t va, size;
+		struct gem *gem;
+	} *vas; /* mappings made by GEM_VA */
+	/* Last fault of this VM (INFO GPUVM_FAULT). */
+	uint64_t fault_addr;
+	uint32_t fault_status, fault_vmhub;
+};
+
+int drm_open(bool primary, struct drm_file **out);
+void drm_get(struct drm_file *f);
+void drm_put(struct drm_file *f);
+long drm_ioctl(struct drm_file *f, unsigned cmd, void *arg);
+
+struct vma_backing;
+/* mmap of [off, off+len) of the render node. 0, -EACCES, -EINVAL, -EPERM. */
+int drm_mmap(struct drm_file *f, uint64_t len, uint64_t off, struct vma_backing *out);
+
+/* Text of /proc/<pid>/fdinfo/<fd>, after the lines every fd has. */
+int drm_fdinfo(struct drm_file *f, char *buf, size_t n);
+
+#endif

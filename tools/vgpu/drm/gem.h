@@ -1,0 +1,60 @@
+/* GEM objects: what a handle, a CPU mapping, a dma-buf or a KFD buffer refers to.
+ *
+ * One reference per holder; the last one returns the backing and the KFD accounting
+ * (amdgpu_amdkfd.c:amdgpu_amdkfd_release_notify).
+ */
+#ifndef VGPU_GEM_H
+#define VGPU_GEM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vm/vm.h"
+
+struct drm_file;
+
+/* amdgpu_drm.h AMDGPU_GEM_DOMAIN_* values, and what has no domain. */
+enum gem_domain {
+	GEM_CPU = 1,
+	GEM_GTT = 2,
+	GEM_VRAM = 4,
+	GEM_DOORBELL = 0x40,
+	GEM_PREEMPT = 0x100
+};
+
+struct gem {
+	uint32_t refs;
+	uint32_t generation;    /* which process of a chain of forks made it */
+	enum gem_domain domain; /* preferred, and where it is */
+	uint64_t size;
+	struct vm_bo *bo;     /* NULL for doorbell and MMIO objects */
+	uint64_t mmap_offset; /* fake offset on the render node; 0: none yet */
+	uint32_t kfd_flags;   /* charged against the KFD limits with these; 0: not charged */
+	bool cpu_access;      /* created with CPU access: PUBLIC in GET_DMABUF_INFO */
+	bool kernel;          /* made by the kernel for itself */
+	uint32_t dmabufs;     /* dma-buf fds alive */
+	uint64_t metadata_flags, tiling;
+	uint32_t metadata_size;
+	uint32_t metadata[64];
+	struct gem_allow {
+		struct drm_file *file;
+		uint32_t count;
+	} allow[4];               /* drm_vma_node_allow() */
+	struct gem *next, **prev; /* all objects */
+};
+
+/* Charges nothing against the KFD limits. 0, -ENOMEM. The object has one reference. */
+int gem_create(enum gem_domain domain, uint64_t size, struct gem **out);
+/* Over memory of this process: the client's (PREEMPT), or the device's doorbell or MMIO page. */
+int gem_create_user(enum gem_domain domain, uint64_t addr, uint64_t size, struct gem **out);
+void gem_ref(struct gem *g);
+void gem_unref(struct gem *g);
+uint64_t gem_mmap_offset(struct gem *g);          /* allocates it */
+int gem_allow(struct gem *g, struct drm_file *f); /* -ENOMEM */
+void gem_revoke(struct gem *g, struct drm_file *f);
+bool gem_allowed(const struct gem *g, const struct drm_file *f);
+/* The object at a fake offset, with a reference, or NULL; *start is the object's own offset. */
+struct gem *gem_by_offset(uint64_t offset, uint64_t *start);
+void gem_lock_init(void); /* after fork */
+
+#endif

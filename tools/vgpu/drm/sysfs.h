@@ -1,0 +1,30 @@
+/* Text of the sysfs and procfs files that belong to the device. */
+#ifndef VGPU_SYSFS_H
+#define VGPU_SYSFS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum sysfs_group {
+	SYSFS_KFD,    /* sys/devices/virtual/kfd, sys/class/kfd, dev/kfd */
+	SYSFS_DRM,    /* PCI device, sys/class/drm, sys/dev/char, dev/dri */
+	SYSFS_MODULE, /* sys/module/amdgpu and ttm, proc/modules */
+	SYSFS_GROUPS
+};
+
+enum sysfs_kind { SYSFS_DIR, SYSFS_FILE, SYSFS_LINK };
+
+/* Called parents first; path is relative to the tree's root, text the content or link target. */
+typedef void (*sysfs_emit)(void *ctx, enum sysfs_kind kind, const char *path, const char *text,
+			   size_t len);
+
+/* Emits one group; the device must have been described. */
+void sysfs_generate(enum sysfs_group group, sysfs_emit emit, void *ctx);
+
+/* Files whose content moves: writes the present content of path (relative to the tree's root)
+ * to buf and returns its length, or -1 when the file is not of that kind. */
+int sysfs_dynamic(const char *path, char *buf, size_t n);
+/* The PCI device's directory, relative to the tree's root. */
+const char *sysfs_pci_dir(void);
+
+#endif

@@ -1,0 +1,298 @@
+/* Shared by the files of the virtual kernel driver only.
+ *
+ * Locks, outermost first: kfd_process.lock (the kernel's process mutex), kfd_device.lock (its
+ * dqm and limit locks), kfd_process.event_lock, then timers. The interrupt thread takes them in
+ * the same order; nobody sleeps in WAIT_EVENTS with one held.
+ */
+#ifndef VGPU_KFD_INTERNAL_H
+#define VGPU_KFD_INTERNAL_H
+
+#include "vkfd.h"
+#include "idr.h"
+#include "vm/vm.h"
+#include "cp/cp.h"
+#include "drm/gem.h"
+
+/* ---- device --------------------------------------------------------------- */
+
+enum {
+	KFD_MAX_QUEUES_PER_PROCESS = 1024,
+	KFD_MAX_QUEUES_PER_PDD = 127,     /* "HWS limit", pqm_create_queue */
+	KFD_MAX_QUEUES_PER_DEVICE = 4096, /* amdgpu.max_num_of_queues_per_device */
+	KFD_DOORBELL_SLICE = 8192,
+	KFD_DOORBELLS = 1024,
+	KFD_SDMA_QUEUES = 8, /* per engine, of which the first two are the kernel's */
+	KFD_SDMA_RESERVED = 2,
+	KFD_CWSR_TBA_TMA_SIZE = 2 * 4096,
+};
+
+struct kfd_device {
+	pthread_mutex_t lock;
+	pid_t owner;        /* the process that initialised it; another pid means we were forked */
+	uint32_t sdma_used; /* bit per SDMA queue id */
+	uint32_t queue_count;
+	uint32_t next_pasid;
+	struct kfd_limits {
+		uint64_t sys_max, ttm_max;              /* computed once */
+		uint64_t sys_used, ttm_used, vram_used; /* bytes reserved */
+		uint64_t vram_used_aligned;             /* VRAM-flag bytes of this device */
+	} limits;
+	uint64_t gtt_used, vram_placed, preempt_used; /* by placement */
+	struct smi_client *smi;
+	uint32_t reset_seq;
+	struct vgpu_stats stats; /* the parts nobody else counts */
+};
+extern struct kfd_device kfd_device;
+
+/* ---- process -------------------------------------------------------------- */
+
+struct kfd_queue;
+struct kfd_event;
+struct kfd_bo;
+
+/* One GPU of one process (the kernel's kfd_process_device and qcm_process_device). */
+struct kfd_pdd {
+	struct drm_file *drm; /* NULL until ACQUIRE_VM: "not bound" */
+	struct vm *vm;
+	struct idr bos; /* handle -> struct kfd_bo */
+	uint64_t vram_usage;
+	struct cp_doorbells *doorbells;
+	int doorbell_fd;
+	uint64_t doorbell_off;
+	void *doorbell_alias; /* for GPU-mapped doorbell buffers */
+	uint32_t doorbell_bitmap[KFD_DOORBELLS / 32];
+	uint32_t queue_count;
+	uint32_t evicted;     /* nesting count */
+	uint64_t evict_start; /* ns */
+	uint64_t evicted_ms, sdma_past;
+	uint64_t scratch_va;
+	uint64_t tba, tma;
+	uint32_t default_policy, alternate_policy;
+	bool gws;
+	struct gem *cwsr_kernel; /* first-level trap handler pages */
+	struct kfd_bo *bo_list;  /* all BOs of the process, newest first */
+};
+
+struct kfd_process {
+	pthread_mutex_t lock; /* the kernel's process mutex */
+	pid_t lead;
+	uint32_t pasid;
+	char comm[16];
+	pid_t acquire_tid; /* thread that called ACQUIRE_VM: named in fault reports */
+	char acquire_comm[16];
+	uint32_t n_pdds;
+	struct kfd_pdd pdd;
+
+	struct kfd_queue *queues[KFD_MAX_QUEUES_PER_PROCESS];
+	uint32_t n_queues;
+
+	pthread_mutex_t event_lock;
+	struct idr signal_events;    /* ids are slots; 0 is never given out */
+	struct idr other_events;     /* id - KFD_FIRST_NONSIGNAL_EVENT_ID */
+	uint32_t signal_event_count; /* starts at 1: id 0 is reserved */
+	uint64_t *signal_page;
+	uint64_t signal_mapped_size, signal_handle;
+	struct gem *signal_gem;
+	int signal_fd; /* kernel-allocated page, or -1 */
+
+	struct svm_range *svm; /* sorted by address */
+
+	uint32_t evicted_bos; /* invalid userptr BOs and SVM ranges since the last restore */
+	bool restore_pending;
+
+	struct kfd_runtime_info runtime;
+	bool debug_enabled;
+	uint64_t dbg_exceptions;
+	int dbg_fd;
+	bool criu_paused;
+};
+
+/* The mapped VA ranges of a BO are recorded here, sorted, for overlap and queue checks. */
+struct kfd_bo {
+	struct kfd_bo *next;
+	struct gem *gem;
+	uint64_t va, size; /* size of one mapping, page aligned */
+	uint32_t flags;    /* KFD_IOC_ALLOC_MEM_FLAGS_* as given */
+	uint32_t handle;   /* idr part */
+	bool imported, aql, mapped;
+	uint32_t queue_refs;
+	uint64_t user_addr; /* USERPTR */
+	uint32_t invalid;   /* MMU notifications since the last restore */
+	bool dead;          /* the user pages are gone: PTEs cleared */
+};
+
+/* The process of the calling mm, or NULL. */
+struct kfd_process *kfd_process_current(void);
+/* The pdd for a gpu_id, or NULL; bind says whether ACQUIRE_VM happened. */
+struct kfd_pdd *kfd_pdd_by_id(struct kfd_process *p, uint32_t gpu_id);
+static inline bool kfd_pdd_bound(const struct kfd_pdd *pdd)
+{
+	return pdd->drm != NULL;
+}
+
+/* ---- ioctl handlers: args are the kernel's copy --------------------------- */
+
+typedef long (*kfd_handler)(struct kfd_process *p, void *args);
+#define KFD_HANDLER(name) long kfd_ioctl_##name(struct kfd_process *p, void *args)
+KFD_HANDLER(get_version);
+KFD_HANDLER(create_queue);
+KFD_HANDLER(destroy_queue);
+KFD_HANDLER(set_memory_policy);
+KFD_HANDLER(get_clock_counters);
+KFD_HANDLER(get_process_apertures);
+KFD_HANDLER(update_queue);
+KFD_HANDLER(create_event);
+KFD_HANDLER(destroy_event);
+KFD_HANDLER(set_event);
+KFD_HANDLER(reset_event);
+KFD_HANDLER(wait_events);
+KFD_HANDLER(dbg_deprecated);
+KFD_HANDLER(set_scratch_backing_va);
+KFD_HANDLER(get_tile_config);
+KFD_HANDLER(set_trap_handler);
+KFD_HANDLER(get_process_apertures_new);
+KFD_HANDLER(acquire_vm);
+KFD_HANDLER(alloc_memory_of_gpu);
+KFD_HANDLER(free_memory_of_gpu);
+KFD_HANDLER(map_memory_to_gpu);
+KFD_HANDLER(unmap_memory_from_gpu);
+KFD_HANDLER(set_cu_mask);
+KFD_HANDLER(get_queue_wave_state);
+KFD_HANDLER(get_dmabuf_info);
+KFD_HANDLER(import_dmabuf);
+KFD_HANDLER(alloc_queue_gws);
+KFD_HANDLER(smi_events);
+KFD_HANDLER(svm);
+KFD_HANDLER(set_xnack_mode);
+KFD_HANDLER(criu_op);
+KFD_HANDLER(available_memory);
+KFD_HANDLER(export_dmabuf);
+KFD_HANDLER(runtime_enable);
+KFD_HANDLER(dbg_trap);
+KFD_HANDLER(create_process);
+KFD_HANDLER(profiler);
+
+/* ---- memory --------------------------------------------------------------- */
+
+struct kfd_bo *kfd_bo_by_handle(struct kfd_pdd *pdd, uint64_t handle);
+/* The BO whose first or second mapping contains va, and that mapping's bounds. NULL if none. */
+struct kfd_bo *kfd_bo_mapped_at(struct kfd_pdd *pdd, uint64_t va, uint64_t *start, uint64_t *size);
+bool kfd_bo_overlaps(struct kfd_pdd *pdd, uint64_t va, uint64_t size);
+int kfd_pdd_doorbells(struct kfd_pdd *pdd);               /* allocates the page on first use */
+int kfd_bo_unmap(struct kfd_pdd *pdd, struct kfd_bo *bo); /* -EINVAL not mapped, -EBUSY */
+void kfd_stats_bo(int count, int64_t bytes);
+/* The set of watched client ranges (userptr, SVM) changed. Process lock held. */
+void kfd_mm_watch(struct kfd_process *p);
+
+/* ---- limits (limits.c, pure) ---------------------------------------------- */
+
+void kfd_limits_init(struct kfd_limits *l, uint64_t ram, uint64_t ttm);
+/* What a flag word with size bytes (page aligned) is charged. */
+struct kfd_charge {
+	uint64_t sys, ttm, vram;
+};
+struct kfd_charge kfd_limits_charge(uint32_t alloc_flags, uint64_t size, bool vram_is_gtt);
+/* 0 or -ENOMEM; why names the limit. */
+int kfd_limits_reserve(struct kfd_limits *l, const struct kfd_charge *c, const char **why);
+void kfd_limits_release(struct kfd_limits *l, const struct kfd_charge *c);
+uint64_t kfd_limits_available(const struct kfd_limits *l);
+
+/* ---- events --------------------------------------------------------------- */
+
+#define KFD_FIRST_NONSIGNAL_EVENT_ID 0x40000000u
+#define UNSIGNALED_EVENT_SLOT        UINT64_MAX
+
+void kfd_event_signal_interrupt(struct kfd_process *p, uint32_t id, unsigned valid_bits);
+/* To every MEMORY (or HW_EXCEPTION) event of the process. */
+void kfd_event_memory_exception(struct kfd_process *p,
+				const struct kfd_hsa_memory_exception_data *data);
+void kfd_event_hw_exception(struct kfd_process *p, const struct kfd_hsa_hw_exception_data *data);
+/* Sets a SIGNAL event as the kernel does for the runtime. -EINVAL if there is none. */
+int kfd_event_set(struct kfd_process *p, uint32_t id);
+/* mmap type 2 of the kernel's own page (older kernels): fills fd; the usable slots follow. */
+int kfd_event_mmap(struct kfd_process *p, uint64_t len, int *fd);
+uint32_t kfd_event_count(struct kfd_process *p);
+void kfd_event_process_init(struct kfd_process *p);
+
+/* ---- queues --------------------------------------------------------------- */
+
+struct kfd_queue {
+	struct kfd_process *process;
+	struct cp_queue *cp;
+	struct cp_mqd mqd;
+	uint32_t id;
+	uint32_t user_type; /* KFD_IOC_QUEUE_TYPE_* as given */
+	bool sdma;
+	uint32_t sdma_id;
+	uint32_t percent, priority;
+	uint64_t ring_va;
+	uint32_t ring_size, metadata_ring_size;
+	uint64_t cwsr_va;
+	uint32_t cwsr_size;
+	struct kfd_bo *wptr_bo, *rptr_bo, *ring_bo, *eop_bo, *cwsr_bo;
+	bool cwsr_svm;
+	uint64_t cwsr_total;
+	bool is_active; /* wants to run and may */
+	bool is_evicted;
+	bool is_reset;
+	bool gws;
+	uint32_t cu_mask[32];
+	uint32_t cu_mask_bits;
+	uint64_t exceptions; /* mask not yet seen by anybody */
+};
+
+struct kfd_queue *kfd_queue_by_id(struct kfd_process *p, uint32_t id);
+/* Evict counts; only 0 -> 1 acts. SMI messages are the caller's trigger; -1: silent (VM fault). */
+int kfd_process_evict_queues(struct kfd_process *p, int trigger);
+int kfd_process_restore_queues(struct kfd_process *p);
+void kfd_queues_set_trap_handler(struct kfd_process *p);
+uint64_t kfd_queue_sdma_counter(const struct kfd_queue *q);
+
+/* ---- SVM ------------------------------------------------------------------ */
+
+bool svm_overlaps(struct kfd_process *p, uint64_t addr, uint64_t size);
+int svm_queue_get(struct kfd_process *p, uint64_t addr, uint64_t size);
+void svm_queue_put(struct kfd_process *p, uint64_t addr, uint64_t size);
+uint32_t svm_range_count(const struct kfd_process *p);
+/* The client unmaps [addr, addr+len): ranges there end. True if a queue cannot live without. */
+bool svm_mm_unmap(struct kfd_process *p, uint64_t addr, uint64_t len);
+bool svm_mapped_at(struct kfd_process *p, uint64_t addr, uint64_t len);
+void svm_watch(struct kfd_process *p, void (*fn)(void *ctx, uint64_t addr, uint64_t len),
+	       void *ctx);
+
+/* ---- SMI ------------------------------------------------------------------ */
+
+void smi_event(pid_t pid, enum kfd_smi_event event, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void smi_vmfault(struct kfd_process *p);
+void smi_after_fork(void);
+uint64_t kfd_boottime_ns(void);
+
+/* ---- interrupts, timers --------------------------------------------------- */
+
+int kfd_irq_start(void); /* starts the device's threads; once */
+void kfd_irq_after_fork(void);
+void kfd_irq_stop(void);
+
+struct kfd_timer {
+	struct kfd_timer *next;
+	uint64_t deadline; /* vgpu_clock_ns() */
+	void (*fn)(struct kfd_timer *t);
+	bool armed;
+	bool locked; /* fn runs under the timer lock and must not block: it may live on a stack */
+	bool jump;   /* a virtual clock may jump to it */
+};
+int timer_arm(struct kfd_timer *t, uint64_t deadline);
+void timer_cancel(struct kfd_timer *t);
+void timers_after_fork(void);
+void timers_stop(void);
+
+/* Raises exceptions for a debugger that subscribed to one of them; true if it took them. Process
+ * lock held. */
+bool dbg_raise(struct kfd_process *p, struct kfd_queue *q, uint64_t mask);
+
+void kfd_mm_after_fork(void);
+/* After fork: nothing of the parent's device is ours. */
+void kfd_after_fork(void);
+
+#endif

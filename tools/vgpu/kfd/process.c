@@ -1,0 +1,534 @@
+/* The device and the process object behind /dev/kfd. */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "drm/drm_file.h"
+#include "vm/rawsys.h"
+
+struct kfd_device kfd_device = {.lock = PTHREAD_MUTEX_INITIALIZER};
+struct vgpu_files vgpu_files;
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kfd_process *current_process; /* one mm, one process object */
+
+bool vgpu_device_alive(void)
+{
+	return kfd_device.owner == getpid();
+}
+
+int vgpu_device_describe(void)
+{
+	int err = vgpu_config_load();
+
+	if (!err && !vgpu_props.gpu_id)
+		vgpu_props_init(&vgpu_props);
+	return err;
+}
+
+static int device_init_locked(void)
+{
+	int err;
+
+	if (vgpu_device_alive())
+		return 0;
+	err = vgpu_device_describe();
+	if (err)
+		return err;
+	if (vgpu_config.gpus) {
+		err = vm_pools_init(vgpu_config.vram_bytes, vgpu_config.gtt_bytes);
+		if (err)
+			return err;
+	}
+	memset(&kfd_device, 0, sizeof(kfd_device));
+	pthread_mutex_init(&kfd_device.lock, NULL);
+	kfd_limits_init(&kfd_device.limits, vgpu_config.ram_bytes, vgpu_config.gtt_bytes);
+	kfd_device.next_pasid = 0x8000;
+	kfd_device.sdma_used = (1u << KFD_SDMA_RESERVED) - 1;
+	kfd_device.owner = getpid();
+	return 0;
+}
+
+int vgpu_device_init(void)
+{
+	int err;
+
+	pthread_mutex_lock(&open_lock);
+	err = device_init_locked();
+	pthread_mutex_unlock(&open_lock);
+	return err;
+}
+
+void vgpu_device_fini(void)
+{
+	if (!vgpu_device_alive())
+		return;
+	timers_stop();
+	kfd_irq_stop();
+}
+
+void kfd_after_fork(void)
+{
+	pthread_mutex_init(&open_lock, NULL);
+	pthread_mutex_init(&kfd_device.lock, NULL);
+	timers_after_fork();
+	smi_after_fork();
+	kfd_mm_after_fork();
+	gem_lock_init();
+	if (current_process) {
+		/* The parent's process object stays reachable from inherited fds, which refuse
+		 * every ioctl; its locks may have been held by threads that are not here. */
+		pthread_mutex_init(&current_process->lock, NULL);
+		pthread_mutex_init(&current_process->event_lock, NULL);
+	}
+	kfd_irq_after_fork();
+}
+
+struct kfd_process *kfd_process_current(void)
+{
+	struct kfd_process *p = __atomic_load_n(&current_process, __ATOMIC_ACQUIRE);
+
+	return p && p->lead == getpid() ? p : NULL;
+}
+
+static void read_comm(char comm[16], pid_t tid)
+{
+	char path[64];
+	long fd, n = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", tid);
+	fd = rawsys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd >= 0) {
+		n = rawsys3(SYS_read, fd, comm, 15);
+		rawsys1(SYS_close, fd);
+	}
+	if (n <= 0) {
+		strcpy(comm, "unknown");
+		return;
+	}
+	comm[n] = 0;
+	comm[strcspn(comm, "\n")] = 0;
+}
+
+/* Doorbells that belong to the other engines: NAVI10 assignment, soc21.c. */
+static void reserve_doorbells(struct kfd_pdd *pdd)
+{
+	for (unsigned half = 0; half < 1024; half += 512) {
+		for (unsigned i = 0x100; i <= 0x190; i++)
+			pdd->doorbell_bitmap[(half + i) / 32] |= 1u << (half + i) % 32;
+	}
+}
+
+int kfd_open(struct kfd_process **out)
+{
+	static bool atfork;
+	struct kfd_process *p = NULL;
+	int err;
+
+	pthread_mutex_lock(&open_lock);
+	err = device_init_locked();
+	if (err)
+		goto out;
+	if (!atfork) {
+		pthread_atfork(NULL, NULL, kfd_after_fork);
+		atfork = true;
+	}
+	p = kfd_process_current();
+	if (p)
+		goto out;
+	p = calloc(1, sizeof(*p));
+	if (!p) {
+		err = -ENOMEM;
+		goto out;
+	}
+	pthread_mutex_init(&p->lock, NULL);
+	kfd_event_process_init(p);
+	p->lead = getpid();
+	p->pasid = ++kfd_device.next_pasid;
+	p->dbg_fd = -1;
+	p->pdd.doorbell_fd = -1;
+	p->n_pdds = vgpu_config.gpus;
+	reserve_doorbells(&p->pdd);
+	read_comm(p->comm, p->lead);
+	__atomic_store_n(&current_process, p, __ATOMIC_RELEASE);
+out:
+	pthread_mutex_unlock(&open_lock);
+	if (!err)
+		*out = p;
+	return err;
+}
+
+struct kfd_pdd *kfd_pdd_by_id(struct kfd_process *p, uint32_t gpu_id)
+{
+	return p->n_pdds && gpu_id == vgpu_props.gpu_id ? &p->pdd : NULL;
+}
+
+KFD_HANDLER(get_version)
+{
+	struct kfd_ioctl_get_version_args *a = args;
+
+	(void)p;
+	a->major_version = 1;
+	a->minor_version = vgpu_kernel()->kfd_minor;
+	return 0;
+}
+
+KFD_HANDLER(get_clock_counters)
+{
+	struct kfd_ioctl_get_clock_counters_args *a = args;
+	struct timespec ts;
+
+	pthread_mutex_lock(&p->lock);
+	/* An unknown device is no error here: its counter reads zero. */
+	a->gpu_clock_counter = kfd_pdd_by_id(p, a->gpu_id) ? vgpu_clock_gpu() : 0;
+	pthread_mutex_unlock(&p->lock);
+	clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
+	a->cpu_clock_counter = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	a->system_clock_counter = kfd_boottime_ns();
+	a->system_clock_freq = 1000000000;
+	return 0;
+}
+
+static void fill_apertures(struct kfd_process_device_apertures *a)
+{
+	memset(a, 0, sizeof(*a));
+	a->lds_base = vgpu_props.lds_base;
+	a->lds_limit = vgpu_props.lds_limit;
+	a->scratch_base = vgpu_props.scratch_base;
+	a->scratch_limit = vgpu_props.scratch_limit;
+	a->gpuvm_base = vgpu_props.gpuvm_base;
+	a->gpuvm_limit = vgpu_props.gpuvm_limit;
+	a->gpu_id = vgpu_props.gpu_id;
+}
+
+KFD_HANDLER(get_process_apertures)
+{
+	struct kfd_ioctl_get_process_apertures_args *a = args;
+
+	if (p->n_pdds)
+		fill_apertures(&a->process_apertures[0]);
+	a->num_of_nodes = p->n_pdds;
+	return 0;
+}
+
+KFD_HANDLER(get_process_apertures_new)
+{
+	struct kfd_ioctl_get_process_apertures_new_args *a = args;
+	struct kfd_process_device_apertures ap;
+
+	if (!a->num_of_nodes) {
+		a->num_of_nodes = p->n_pdds;
+		return 0;
+	}
+	/* Topology nodes, the CPU's included. */
+	if (a->num_of_nodes > 1 + vgpu_config.gpus)
+		return -EINVAL;
+	a->num_of_nodes = p->n_pdds;
+	if (!p->n_pdds)
+		return 0;
+	fill_apertures(&ap);
+	return user_write(a->kfd_process_device_apertures_ptr, &ap, sizeof(ap));
+}
+
+/* The first-level trap handler's pages: made by the kernel at ACQUIRE_VM, counted like any GTT
+ * memory (kfd_process.c:kfd_process_device_init_cwsr_dgpu). */
+static int init_cwsr(struct kfd_pdd *pdd)
+{
+	struct gem *g;
+	int err;
+
+	err = kfd_mem_reserve(KFD_IOC_ALLOC_MEM_FLAGS_GTT, KFD_CWSR_TBA_TMA_SIZE);
+	if (err)
+		return err;
+	err = gem_create(GEM_GTT, KFD_CWSR_TBA_TMA_SIZE, &g);
+	if (err) {
+		kfd_mem_unreserve(KFD_IOC_ALLOC_MEM_FLAGS_GTT, KFD_CWSR_TBA_TMA_SIZE);
+		return err;
+	}
+	g->kernel = true;
+	g->kfd_flags = KFD_IOC_ALLOC_MEM_FLAGS_GTT;
+	pdd->cwsr_kernel = g;
+	return 0;
+}
+
+KFD_HANDLER(acquire_vm)
+{
+	struct kfd_ioctl_acquire_vm_args *a = args;
+	struct drm_file *f = NULL;
+	struct kfd_pdd *pdd;
+	bool any = vgpu_files.fd_valid((int)a->drm_fd);
+	long err = 0;
+
+	if (!any)
+		return -EINVAL;
+	f = vgpu_files.drm_file((int)a->drm_fd);
+	pthread_mutex_lock(&p->lock);
+	pdd = kfd_pdd_by_id(p, a->gpu_id);
+	if (!pdd) {
+		err = -EINVAL;
+		goto out;
+	}
+	if (pdd->drm) {
+		err = pdd->drm == f ? 0 : -EBUSY;
+		goto out;
+	}
+	/* Not a file of this driver, or its VM is somebody's compute VM already. */
+	if (!f || f->compute) {
+		err = -EINVAL;
+		goto out;
+	}
+	err = init_cwsr(pdd);
+	if (err)
+		goto out;
+	f->compute = true;
+	f->pasid = p->pasid;
+	pdd->drm = f;
+	pdd->vm = f->vm;
+	p->acquire_tid = (pid_t)rawsys0(SYS_gettid);
+	read_comm(p->acquire_comm, p->acquire_tid);
+	if (vgpu_kernel()->smi_process_events)
+		smi_event(p->lead, KFD_SMI_EVENT_PROCESS_START, "%x %s\n", p->lead, p->comm);
+	f = NULL; /* the pdd keeps the reference */
+out:
+	pthread_mutex_unlock(&p->lock);
+	if (f)
+		vgpu_files.drm_file_put(f);
+	return err;
+}
+
+KFD_HANDLER(set_memory_policy)
+{
+	struct kfd_ioctl_set_memory_policy_args *a = args;
+	struct kfd_pdd *pdd;
+	long err = 0;
+
+	if (a->default_policy > KFD_IOC_CACHE_POLICY_NONCOHERENT ||
+	    a->alternate_policy > KFD_IOC_CACHE_POLICY_NONCOHERENT)
+		return -EINVAL;
+	pthread_mutex_lock(&p->lock);
+	pdd = kfd_pdd_by_id(p, a->gpu_id);
+	if (!pdd) {
+		err = -EINVAL;
+	} else if (!kfd_pdd_bound(pdd)) {
+		err = -ESRCH;
+	} else {
+		/* gfx11 programs SH_MEM_CONFIG and ignores both policies and the aperture. */
+		pdd->default_policy = a->default_policy;
+		pdd->alternate_policy = a->alternate_policy;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return err;
+}
+
+KFD_HANDLER(set_scratch_backing_va)
+{
+	struct kfd_ioctl_set_scratch_backing_va_args *a = args;
+	struct kfd_pdd *pdd;
+	long err = 0;
+
+	pthread_mutex_lock(&p->lock);
+	pdd = kfd_pdd_by_id(p, a->gpu_id);
+	if (!pdd)
+		err = -EINVAL;
+	else if (!kfd_pdd_bound(pdd))
+		err = -ENODEV;
+	else
+		pdd->scratch_va = a->va_addr;
+	pthread_mutex_unlock(&p->lock);
+	return err;
+}
+
+KFD_HANDLER(set_trap_handler)
+{
+	struct kfd_ioctl_set_trap_handler_args *a = args;
+	struct kfd_pdd *pdd;
+	long err = 0;
+
+	pthread_mutex_lock(&p->lock);
+	pdd = kfd_pdd_by_id(p, a->gpu_id);
+	if (!pdd) {
+		err = -EINVAL;
+	} else if (!kfd_pdd_bound(pdd)) {
+		err = -ESRCH;
+	} else {
+		/* Second level: the kernel's own handler jumps there; takes effect at once. */
+		pdd->tba = a->tba_addr;
+		pdd->tma = a->tma_addr;
+		kfd_queues_set_trap_handler(p);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return err;
+}
+
+KFD_HANDLER(get_tile_config)
+{
+	enum { TILES = 32, MACRO_TILES = 16, GB_ADDR_CONFIG = 0x363 };
+	static const uint32_t none[TILES];
+	struct kfd_ioctl_get_tile_config_args *a = args;
+
+	if (!kfd_pdd_by_id(p, a->gpu_id))
+		return -EINVAL;
+	a->gb_addr_config = GB_ADDR_CONFIG;
+	a->num_banks = a->num_ranks = 0;
+	if (a->num_tile_configs > TILES)
+		a->num_tile_configs = TILES;
+	if (user_write(a->tile_config_ptr, none, a->num_tile_configs * sizeof(uint32_t))) {
+		a->num_tile_configs = 0;
+		return -EFAULT;
+	}
+	if (a->num_macro_tile_configs > MACRO_TILES)
+		a->num_macro_tile_configs = MACRO_TILES;
+	if (user_write(a->macro_tile_config_ptr, none,
+		       a->num_macro_tile_configs * sizeof(uint32_t))) {
+		a->num_macro_tile_configs = 0;
+		return -EFAULT;
+	}
+	return 0;
+}
+
+KFD_HANDLER(set_xnack_mode)
+{
+	struct kfd_ioctl_set_xnack_mode_args *a = args;
+	long err = 0;
+
+	if (!vgpu_rule(RULE_svm_api))
+		return -EPERM;
+	pthread_mutex_lock(&p->lock);
+	if (a->xnack_enabled < 0)
+		a->xnack_enabled = 0; /* a query; gfx11 never has retry faults */
+	else if (p->n_queues)
+		err = -EBUSY;
+	else if (a->xnack_enabled)
+		err = -EPERM;
+	pthread_mutex_unlock(&p->lock);
+	return err;
+}
+
+KFD_HANDLER(available_memory)
+{
+	struct kfd_ioctl_get_available_memory_args *a = args;
+	struct kfd_pdd *pdd = kfd_pdd_by_id(p, a->gpu_id);
+
+	if (!pdd)
+		return -EINVAL;
+	pthread_mutex_lock(&kfd_device.lock);
+	a->available = kfd_limits_available(&kfd_device.limits);
+	pthread_mutex_unlock(&kfd_device.lock);
+	return 0;
+}
+
+/* ---- /sys/class/kfd/kfd/proc/<pid> ---------------------------------------- */
+
+bool kfd_process_exists(void)
+{
+	return kfd_process_current() != NULL;
+}
+
+pid_t kfd_process_pid(void)
+{
+	struct kfd_process *p = kfd_process_current();
+
+	return p ? p->lead : 0;
+}
+
+static int queue_attr(struct kfd_process *p, const char *name, char *buf, size_t n)
+{
+	struct kfd_queue *q;
+	unsigned id;
+	char attr[16];
+	int type;
+
+	if (sscanf(name, "queues/%u/%15s", &id, attr) != 2)
+		return -ENOENT;
+	q = kfd_queue_by_id(p, id);
+	if (!q)
+		return -ENOENT;
+	/* enum kfd_queue_type: both compute formats are 0. */
+	type = !q->sdma ? 0 : 1;
+	if (!strcmp(attr, "size"))
+		return snprintf(buf, n, "%u", q->ring_size);
+	if (!strcmp(attr, "type"))
+		return snprintf(buf, n, "%d", type);
+	if (!strcmp(attr, "gpuid"))
+		return snprintf(buf, n, "%u", vgpu_props.gpu_id);
+	return -ENOENT;
+}
+
+int kfd_proc_attr(const char *name, char *buf, size_t n)
+{
+	struct kfd_process *p = kfd_process_current();
+	unsigned gpu, id = vgpu_props.gpu_id;
+	char tail[32];
+	int r = -ENOENT;
+
+	if (!p)
+		return -ENOENT;
+	pthread_mutex_lock(&p->lock);
+	if (!strcmp(name, "pasid")) {
+		r = snprintf(buf, n, "%u\n", vgpu_kernel()->sysfs_pasid ? p->pasid : 0);
+	} else if (!strncmp(name, "queues/", 7)) {
+		r = queue_attr(p, name, buf, n);
+	} else if (!p->n_pdds) {
+		r = -ENOENT;
+	} else if (sscanf(name, "vram_%u", &gpu) == 1 && gpu == id) {
+		r = snprintf(buf, n, "%llu\n", (unsigned long long)p->pdd.vram_usage);
+	} else if (sscanf(name, "sdma_%u", &gpu) == 1 && gpu == id) {
+		uint64_t sum = p->pdd.sdma_past;
+
+		for (unsigned i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++) {
+			if (p->queues[i] && p->queues[i]->sdma)
+				sum += kfd_queue_sdma_counter(p->queues[i]);
+		}
+		r = snprintf(buf, n, "%llu\n", (unsigned long long)(sum / 100));
+	} else if (sscanf(name, "stats_%u/%31s", &gpu, tail) == 2 && gpu == id) {
+		if (!strcmp(tail, "evicted_ms"))
+			r = snprintf(buf, n, "%llu\n", (unsigned long long)p->pdd.evicted_ms);
+		else if (!strcmp(tail, "cu_occupancy") && vgpu_kernel()->cu_occupancy)
+			r = snprintf(buf, n, "%d\n", 0);
+	} else if (sscanf(name, "counters_%u/%31s", &gpu, tail) == 2 && gpu == id &&
+		   vgpu_props.svm) {
+		/* Retry faults and migrations do not exist on this part. */
+		if (!strcmp(tail, "faults") || !strcmp(tail, "page_in") ||
+		    !strcmp(tail, "page_out"))
+			r = snprintf(buf, n, "%d\n", 0);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return r;
+}
+
+void kfd_proc_list(void (*fn)(void *ctx, const char *name), void *ctx)
+{
+	static const char *const fixed[] = {"vram_%u", "sdma_%u", "stats_%u/evicted_ms"};
+	static const char *const svm[] = {"counters_%u/faults", "counters_%u/page_in",
+					  "counters_%u/page_out"};
+	static const char *const queue[] = {"size", "type", "gpuid"};
+	struct kfd_process *p = kfd_process_current();
+	char name[64];
+
+	if (!p)
+		return;
+	fn(ctx, "pasid");
+	for (unsigned i = 0; p->n_pdds && i < 3; i++) {
+		snprintf(name, sizeof(name), fixed[i], vgpu_props.gpu_id);
+		fn(ctx, name);
+	}
+	for (unsigned i = 0; p->n_pdds && vgpu_props.svm && i < 3; i++) {
+		snprintf(name, sizeof(name), svm[i], vgpu_props.gpu_id);
+		fn(ctx, name);
+	}
+	if (p->n_pdds && vgpu_kernel()->cu_occupancy) {
+		snprintf(name, sizeof(name), "stats_%u/cu_occupancy", vgpu_props.gpu_id);
+		fn(ctx, name);
+	}
+	for (unsigned i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++) {
+		for (unsigned j = 0; p->queues[i] && j < 3; j++) {
+			snprintf(name, sizeof(name), "queues/%u/%s", i, queue[j]);
+			fn(ctx, name);
+		}
+	}
+}

@@ -1,0 +1,194 @@
+/* SMI event streams (kfd_smi_events.c).
+ *
+ * The FIFO is a pipe whose read end is the client's fd: reads, poll and epoll work by themselves.
+ * Only write() (the event mask) and the end-of-file rules are the surface's business.
+ */
+#include "internal.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "vm/rawsys.h"
+
+#define SMI_MSG_SIZE 96 /* KFD_SMI_EVENT_MSG_SIZE */
+
+struct smi_client {
+	struct smi_client *next;
+	uint64_t events;
+	pid_t pid;
+	bool suser;
+	int wr; /* our end of the FIFO */
+	int rd; /* a private copy of the client's end, for its fill level and reads */
+};
+
+/* Guards the list and keeps messages whole. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+uint64_t kfd_boottime_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec + vgpu_clock_ahead();
+}
+
+static bool capable_admin(void)
+{
+	struct __user_cap_header_struct h = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct d[2] = {{0}};
+
+	if (rawsys2(SYS_capget, &h, d))
+		return false;
+	return d[0].effective >> CAP_SYS_ADMIN & 1;
+}
+
+KFD_HANDLER(smi_events)
+{
+	struct kfd_ioctl_smi_events_args *a = args;
+	struct smi_client *c;
+	int fds[2], err, fd;
+
+	pthread_mutex_lock(&p->lock);
+	err = kfd_pdd_by_id(p, a->gpuid) ? 0 : -EINVAL;
+	pthread_mutex_unlock(&p->lock);
+	if (err)
+		return err;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->pid = getpid();
+	c->suser = capable_admin();
+	c->rd = c->wr = -1;
+	err = (int)rawsys2(SYS_pipe2, fds, O_NONBLOCK);
+	if (err)
+		goto out_free;
+	/* Our ends live above the numbers that clients use. The client's has no O_CLOEXEC. */
+	c->wr = (int)rawsys3(SYS_fcntl, fds[1], F_DUPFD_CLOEXEC, 1000);
+	c->rd = (int)rawsys3(SYS_fcntl, fds[0], F_DUPFD_CLOEXEC, 1000);
+	rawsys1(SYS_close, fds[1]);
+	if (c->wr < 0 || c->rd < 0) {
+		err = -EMFILE;
+		goto out_close;
+	}
+	pthread_mutex_lock(&lock);
+	c->next = kfd_device.smi;
+	kfd_device.smi = c;
+	kfd_device.stats.smi_clients++;
+	pthread_mutex_unlock(&lock);
+	fd = vgpu_files.install_smi(c, fds[0]);
+	if (fd < 0) {
+		rawsys1(SYS_close, fds[0]);
+		smi_release(c);
+		return fd;
+	}
+	a->anon_fd = (uint32_t)fd;
+	return 0;
+
+out_close:
+	rawsys1(SYS_close, fds[0]);
+	if (c->wr >= 0)
+		rawsys1(SYS_close, c->wr);
+	if (c->rd >= 0)
+		rawsys1(SYS_close, c->rd);
+out_free:
+	free(c);
+	return err;
+}
+
+ssize_t smi_write(struct smi_client *c, const void *buf, size_t n)
+{
+	uint64_t mask;
+
+	if (n < sizeof(mask) || user_read(&mask, (uintptr_t)buf, sizeof(mask)))
+		return -EFAULT;
+	__atomic_store_n(&c->events, mask, __ATOMIC_RELAXED);
+	return sizeof(mask);
+}
+
+ssize_t smi_read(struct smi_client *c, void *buf, size_t n)
+{
+	char tmp[8192];
+	long r;
+
+	if (n > vgpu_kernel()->smi_fifo)
+		n = vgpu_kernel()->smi_fifo;
+	/* Never blocks, whatever O_NONBLOCK says; a read of nothing gets nothing, and says so. */
+	r = n ? rawsys3(SYS_read, c->rd, tmp, n) : 0;
+	if (r <= 0)
+		return -EAGAIN;
+	return user_write((uintptr_t)buf, tmp, (size_t)r) ? -EFAULT : r;
+}
+
+void smi_release(struct smi_client *c)
+{
+	pthread_mutex_lock(&lock);
+	for (struct smi_client **p = &kfd_device.smi; *p; p = &(*p)->next) {
+		if (*p == c) {
+			*p = c->next;
+			kfd_device.stats.smi_clients--;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	rawsys1(SYS_close, c->wr);
+	rawsys1(SYS_close, c->rd);
+	free(c);
+}
+
+static bool wants(const struct smi_client *c, pid_t pid, enum kfd_smi_event event)
+{
+	uint64_t events = __atomic_load_n(&c->events, __ATOMIC_RELAXED);
+
+	if (pid && c->pid != pid) {
+		if (!c->suser)
+			return false;
+		if (vgpu_kernel()->smi_all_needs_bit &&
+		    !(events & KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_ALL_PROCESS)))
+			return false;
+	}
+	return events & KFD_SMI_EVENT_MASK_FROM_INDEX(event);
+}
+
+void smi_event(pid_t pid, enum kfd_smi_event event, const char *fmt, ...)
+{
+	char msg[SMI_MSG_SIZE];
+	int len;
+	va_list ap;
+
+	if (!kfd_device.smi)
+		return;
+	len = snprintf(msg, sizeof(msg), "%x ", event);
+	va_start(ap, fmt);
+	len += vsnprintf(msg + len, sizeof(msg) - (size_t)len, fmt, ap);
+	va_end(ap);
+	if (len > (int)sizeof(msg) - 1)
+		len = sizeof(msg) - 1;
+	pthread_mutex_lock(&lock);
+	for (struct smi_client *c = kfd_device.smi; c; c = c->next) {
+		int fill = 0;
+
+		if (!wants(c, pid, event))
+			continue;
+		/* A message that does not fit whole is dropped. */
+		rawsys3(SYS_ioctl, c->rd, FIONREAD, &fill);
+		if ((uint32_t)(fill + len) <= vgpu_kernel()->smi_fifo)
+			rawsys3(SYS_write, c->wr, msg, len);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void smi_after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+void smi_vmfault(struct kfd_process *p)
+{
+	/* The task recorded at ACQUIRE_VM is the one that is named. */
+	smi_event(p->lead, KFD_SMI_EVENT_VMFAULT, "%x:%s\n", p->acquire_tid, p->acquire_comm);
+}

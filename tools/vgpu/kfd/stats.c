@@ -1,0 +1,83 @@
+/* Counters for the end of a run: what is still alive. */
+#include "internal.h"
+
+#include <stdio.h>
+
+void kfd_stats_bo(int n, int64_t bytes)
+{
+	struct vgpu_stats *s = &kfd_device.stats;
+
+	s->bos += (uint64_t)(int64_t)n;
+	s->bo_bytes += (uint64_t)bytes;
+	if (s->bo_bytes > s->peak_bo_bytes)
+		s->peak_bo_bytes = s->bo_bytes;
+}
+
+void vgpu_count_gem_handle(int n)
+{
+	__atomic_fetch_add(&kfd_device.stats.gem_handles, (uint64_t)(int64_t)n, __ATOMIC_RELAXED);
+}
+
+void vgpu_count_dmabuf(int n)
+{
+	__atomic_fetch_add(&kfd_device.stats.dmabufs, (uint64_t)(int64_t)n, __ATOMIC_RELAXED);
+}
+
+void vgpu_stats(struct vgpu_stats *out)
+{
+	struct kfd_process *p = kfd_process_current();
+
+	*out = kfd_device.stats;
+	out->gtt_used = kfd_device.gtt_used;
+	out->vram_used = kfd_device.vram_placed;
+	out->preempt_used = kfd_device.preempt_used;
+	out->sys_reserved = kfd_device.limits.sys_used;
+	out->ttm_reserved = kfd_device.limits.ttm_used;
+	out->vram_reserved = kfd_device.limits.vram_used;
+	if (!p)
+		return;
+	out->queues = p->n_queues;
+	out->events = kfd_event_count(p);
+	out->svm_ranges = svm_range_count(p);
+	for (struct kfd_bo *bo = p->pdd.bo_list; bo; bo = bo->next) {
+		out->mappings += bo->mapped ? 1u + bo->aql : 0;
+		if (bo->user_addr)
+			out->user_pages += bo->size >> 12;
+	}
+	if (p->pdd.cwsr_kernel) {
+		out->kernel_bos++;
+		out->kernel_bytes += p->pdd.cwsr_kernel->size;
+	}
+}
+
+int vgpu_stats_json(char *buf, size_t n)
+{
+	struct vgpu_stats s;
+	struct cp_stats c = {0};
+
+	vgpu_stats(&s);
+	cp_stats(&c);
+#define U(x) (unsigned long long)(x)
+	return snprintf(
+		buf, n,
+		"{\"pid\": %d, \"live\": {\"bos\": %llu, \"bo_bytes\": %llu, \"mappings\": %llu, "
+		"\"queues\": %llu, \"events\": %llu, \"doorbell_maps\": %llu, \"bo_maps\": %llu, "
+		"\"user_pages\": %llu, \"svm_ranges\": %llu, \"gem_handles\": %llu, "
+		"\"dmabufs\": %llu, \"smi_clients\": %llu}, "
+		"\"kernel\": {\"bos\": %llu, \"bytes\": %llu}, "
+		"\"used\": {\"gtt\": %llu, \"vram\": %llu, \"preempt\": %llu, \"system\": %llu, "
+		"\"ttm\": %llu, \"kfd_vram\": %llu}, \"peak_bo_bytes\": %llu, \"ioctls\": %llu, "
+		"\"evictions\": %llu, \"vm_faults\": %llu, "
+		"\"cp\": {\"packets\": %llu, \"dispatches\": %llu, \"groups\": %llu, "
+		"\"waves\": %llu, \"insns\": %llu, \"approximated\": %llu, \"faults\": %llu, "
+		"\"unsupported\": %llu}}",
+		(int)kfd_process_pid(), U(s.bos), U(s.bo_bytes), U(s.mappings), U(s.queues),
+		U(s.events), U(s.doorbell_maps), U(s.bo_maps), U(s.user_pages), U(s.svm_ranges),
+		U(s.gem_handles), U(s.dmabufs), U(s.smi_clients), U(s.kernel_bos),
+		U(s.kernel_bytes), U(s.gtt_used), U(s.vram_used), U(s.preempt_used),
+		U(s.sys_reserved), U(s.ttm_reserved), U(s.vram_reserved), U(s.peak_bo_bytes),
+		U(s.ioctls), U(s.evictions), U(s.vm_faults), U(c.packets), U(c.dispatches),
+		U(c.groups), U(c.waves), U(c.insns), U(c.approximated), U(c.faults),
+		U(c.unsupported));
+#undef U
+}

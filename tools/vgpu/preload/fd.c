@@ -1,0 +1,290 @@
+/* Which fds are the device's.
+ *
+ * Every one is backed by a real fd, so that numbers, flags, dup, poll, inheritance and SCM_RIGHTS
+ * behave by themselves: /dev/null for the nodes (a character device without read side, which polls
+ * as always ready, exactly as /dev/kfd does), a pipe for SMI streams, a memfd for dma-bufs.
+ */
+#include "preload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "drm/drm_file.h"
+#include "drm/gem.h"
+#include "vm/rawsys.h"
+
+#define MAX_FD 65536
+
+uint32_t vfd_live;
+
+static struct vfile *table[MAX_FD];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t serials[4];
+
+static void lock_prepare(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void lock_release(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+struct vfile *vfile_new(enum vfile_kind kind)
+{
+	struct vfile *v = calloc(1, sizeof(*v));
+
+	if (v) {
+		v->refs = 1;
+		v->kind = kind;
+		v->serial = __atomic_fetch_add(&serials[kind], 1, __ATOMIC_RELAXED);
+	}
+	return v;
+}
+
+void vfile_put(struct vfile *v)
+{
+	if (__atomic_sub_fetch(&v->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	switch (v->kind) {
+	case VFILE_KFD:
+		break; /* the process object lives as long as the process */
+	case VFILE_DRM:
+		if (v->drm)
+			drm_put(v->drm);
+		break;
+	case VFILE_SMI:
+		smi_release(v->smi);
+		break;
+	case VFILE_DMABUF:
+		vgpu_count_dmabuf(-1);
+		gem_unref(v->gem);
+		break;
+	}
+	free(v);
+}
+
+static bool same_file(int fd, const struct vfile *v)
+{
+	struct stat st;
+
+	return !rawsys2(SYS_fstat, fd, &st) && st.st_ino == v->ino && st.st_dev == v->dev;
+}
+
+struct vfile *vfd_get(int fd)
+{
+	struct vfile *v;
+
+	if (fd < 0 || fd >= MAX_FD || !__atomic_load_n(&table[fd], __ATOMIC_RELAXED))
+		return NULL;
+	pthread_mutex_lock(&lock);
+	v = table[fd];
+	if (v)
+		__atomic_fetch_add(&v->refs, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&lock);
+	/* Closed behind our back (a raw system call, libc's own closefrom)? */
+	if (v && !same_file(fd, v)) {
+		vfd_forget(fd);
+		vfile_put(v);
+		v = NULL;
+	}
+	return v;
+}
+
+int vfd_install(int fd, struct vfile *v)
+{
+	struct stat st;
+
+	if (fd >= MAX_FD)
+		return -EMFILE;
+	if (!rawsys2(SYS_fstat, fd, &st)) {
+		v->ino = st.st_ino;
+		v->dev = st.st_dev;
+	}
+	vfd_forget(fd);
+	pthread_mutex_lock(&lock);
+	table[fd] = v;
+	__atomic_fetch_add(&vfd_live, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+void vfd_forget(int fd)
+{
+	struct vfile *v;
+
+	if (fd < 0 || fd >= MAX_FD || !__atomic_load_n(&table[fd], __ATOMIC_RELAXED))
+		return;
+	pthread_mutex_lock(&lock);
+	v = table[fd];
+	table[fd] = NULL;
+	if (v)
+		__atomic_fetch_sub(&vfd_live, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&lock);
+	if (v)
+		vfile_put(v);
+}
+
+void vfd_forget_range(unsigned first, unsigned last)
+{
+	if (!__atomic_load_n(&vfd_live, __ATOMIC_RELAXED))
+		return;
+	for (unsigned fd = first; fd <= last && fd < MAX_FD; fd++)
+		vfd_forget((int)fd);
+}
+
+void vfd_duplicated(int from, int to)
+{
+	struct vfile *v = vfd_get(from);
+
+	if (from == to) {
+		if (v)
+			vfile_put(v);
+		return;
+	}
+	vfd_forget(to);
+	if (v && vfd_install(to, v))
+		vfile_put(v);
+}
+
+int dev_open(enum vfile_kind kind, bool primary, int flags)
+{
+	struct vfile *v = NULL;
+	int fd, err = 0, keep = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_DIRECTORY | O_NOFOLLOW);
+
+	preload_started();
+	if ((flags & O_DIRECTORY) && !(flags & O_CREAT)) {
+		errno = ENOTDIR;
+		return -1;
+	}
+	if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL)) {
+		errno = EEXIST;
+		return -1;
+	}
+	v = vfile_new(kind);
+	if (!v) {
+		errno = ENOMEM;
+		return -1;
+	}
+	v->oflags = flags;
+	v->primary = primary;
+	v->path_only = flags & O_PATH;
+	if (!v->path_only) {
+		err = kind == VFILE_KFD ? kfd_open(&v->kfd) : drm_open(primary, &v->drm);
+	}
+	if (err) {
+		free(v);
+		errno = -err;
+		return -1;
+	}
+	fd = REAL(open)("/dev/null", keep);
+	if (fd < 0 || vfd_install(fd, v)) {
+		int saved = fd < 0 ? errno : EMFILE;
+
+		if (fd >= 0)
+			rawsys1(SYS_close, fd);
+		vfile_put(v);
+		errno = saved;
+		return -1;
+	}
+	return fd;
+}
+
+/* ---- what the drivers ask of the surface ---------------------------------- */
+
+static struct drm_file *files_drm(int fd)
+{
+	struct vfile *v = vfd_get(fd);
+	struct drm_file *f = NULL;
+
+	if (!v)
+		return NULL;
+	if (v->kind == VFILE_DRM && v->drm) {
+		f = v->drm;
+		drm_get(f);
+	}
+	vfile_put(v);
+	return f;
+}
+
+static bool files_valid(int fd)
+{
+	return rawsys2(SYS_fcntl, fd, F_GETFD) >= 0;
+}
+
+static int files_smi(struct smi_client *c, int fd)
+{
+	struct vfile *v = vfile_new(VFILE_SMI);
+	int err;
+
+	if (!v)
+		return -ENOMEM;
+	v->smi = c;
+	err = vfd_install(fd, v);
+	if (err) {
+		free(v);
+		return err;
+	}
+	return fd;
+}
+
+static int files_dmabuf(struct gem *g, int flags)
+{
+	struct vfile *v = vfile_new(VFILE_DMABUF);
+	long fd;
+
+	if (!v)
+		return -ENOMEM;
+	fd = rawsys2(SYS_memfd_create, "dmabuf", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+	if (fd < 0) {
+		free(v);
+		return (int)fd;
+	}
+	/* lseek(SEEK_END) is how clients learn a dma-buf's size. */
+	rawsys2(SYS_ftruncate, fd, g->size);
+	gem_ref(g);
+	v->gem = g;
+	vgpu_count_dmabuf(1);
+	if (vfd_install((int)fd, v)) {
+		rawsys1(SYS_close, fd);
+		vfile_put(v);
+		return -EMFILE;
+	}
+	return (int)fd;
+}
+
+static struct gem *files_gem(int fd)
+{
+	struct vfile *v = vfd_get(fd);
+	struct gem *g = NULL;
+
+	if (!v)
+		return NULL;
+	if (v->kind == VFILE_DMABUF) {
+		g = v->gem;
+		gem_ref(g);
+	}
+	vfile_put(v);
+	return g;
+}
+
+void vfd_init(void)
+{
+	vgpu_files = (struct vgpu_files){
+		.drm_file = files_drm,
+		.drm_file_put = drm_put,
+		.fd_valid = files_valid,
+		.install_smi = files_smi,
+		.install_dmabuf = files_dmabuf,
+		.vma_device = vma_any,
+		.dmabuf_gem = files_gem,
+	};
+	pthread_atfork(lock_prepare, lock_release, lock_release);
+}

@@ -1,0 +1,238 @@
+/* Hooks that take a file descriptor. */
+#include "preload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "drm/drm_file.h"
+
+ssize_t __read_chk(int fd, void *buf, size_t n, size_t room);
+
+/* ioctls that the VFS answers before a driver sees them. */
+static bool vfs_ioctl(unsigned long cmd)
+{
+	return cmd == FIOCLEX || cmd == FIONCLEX || cmd == FIONBIO || cmd == FIOASYNC;
+}
+
+static long device_ioctl(struct vfile *v, unsigned cmd, void *arg)
+{
+	if (v->path_only)
+		return -EBADF;
+	switch (v->kind) {
+	case VFILE_KFD:
+		return kfd_ioctl(v->kfd, cmd, arg);
+	case VFILE_DRM:
+		return drm_ioctl(v->drm, cmd, arg);
+	case VFILE_SMI:
+	case VFILE_DMABUF:
+		return -ENOTTY;
+	}
+	return -ENOTTY;
+}
+
+HOOK int ioctl(int fd, unsigned long cmd, ...)
+{
+	struct vfile *v;
+	va_list ap;
+	void *arg;
+	long r;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	v = vfd_find(fd);
+	if (__builtin_expect(!v, 1))
+		return REAL(ioctl)(fd, cmd, arg);
+	if (vfs_ioctl(cmd) || v->kind == VFILE_DMABUF) {
+		vfile_put(v);
+		return REAL(ioctl)(fd, cmd, arg);
+	}
+	r = device_ioctl(v, (unsigned)cmd, arg);
+	trace_ioctl(v, (unsigned)cmd, arg, r, false);
+	vfile_put(v);
+	if (r < 0) {
+		errno = (int)-r;
+		return -1;
+	}
+	return (int)r;
+}
+
+/* libc asks with TCGETS, number 1: GET_VERSION to /dev/kfd, which says yes. */
+HOOK int isatty(int fd)
+{
+	struct vfile *v = vfd_find(fd);
+	bool kfd;
+
+	if (!v)
+		return REAL(isatty)(fd);
+	kfd = v->kind == VFILE_KFD && !v->path_only;
+	vfile_put(v);
+	return kfd ? 1 : REAL(isatty)(fd);
+}
+
+HOOK int close(int fd)
+{
+	if (__builtin_expect(vfd_live, 0)) {
+		struct vfile *v = vfd_get(fd);
+
+		if (v) {
+			trace_line("close %s", trace_file(v));
+			vfd_forget(fd);
+			vfile_put(v);
+		}
+	}
+	return REAL(close)(fd);
+}
+
+HOOK int close_range(unsigned first, unsigned last, int flags)
+{
+	if (!(flags & CLOSE_RANGE_CLOEXEC))
+		vfd_forget_range(first, last);
+	return REAL(close_range)(first, last, flags);
+}
+
+HOOK void closefrom(int first)
+{
+	vfd_forget_range(first < 0 ? 0 : (unsigned)first, ~0u);
+	REAL(closefrom)(first);
+}
+
+HOOK int dup(int fd)
+{
+	int r = REAL(dup)(fd);
+
+	if (r >= 0 && vfd_live)
+		vfd_duplicated(fd, r);
+	return r;
+}
+
+HOOK int dup2(int fd, int to)
+{
+	int r = REAL(dup2)(fd, to);
+
+	if (r >= 0 && vfd_live)
+		vfd_duplicated(fd, r);
+	return r;
+}
+
+HOOK int dup3(int fd, int to, int flags)
+{
+	int r = REAL(dup3)(fd, to, flags);
+
+	if (r >= 0 && vfd_live)
+		vfd_duplicated(fd, r);
+	return r;
+}
+
+HOOK int fcntl(int fd, int cmd, ...)
+{
+	va_list ap;
+	void *arg;
+	int r;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	r = REAL(fcntl)(fd, cmd, arg);
+	if (r >= 0 && vfd_live && (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC))
+		vfd_duplicated(fd, r);
+	return r;
+}
+
+HOOK int fcntl64(int fd, int cmd, ...)
+{
+	va_list ap;
+	void *arg;
+	int r;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	r = REAL(fcntl64)(fd, cmd, arg);
+	if (r >= 0 && vfd_live && (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC))
+		vfd_duplicated(fd, r);
+	return r;
+}
+
+/* Neither node has a read or write side. Returns false for fds that are not ours. */
+static bool device_io(int fd, bool wr, void *buf, size_t n, ssize_t *out)
+{
+	struct vfile *v = vfd_find(fd);
+	ssize_t r;
+
+	if (__builtin_expect(!v, 1))
+		return false;
+	switch (v->kind) {
+	case VFILE_SMI:
+		r = wr ? smi_write(v->smi, buf, n) : smi_read(v->smi, buf, n);
+		break;
+	case VFILE_KFD:
+	case VFILE_DRM:
+		r = v->path_only ? -EBADF : -EINVAL;
+		break;
+	default:
+		vfile_put(v);
+		return false;
+	}
+	vfile_put(v);
+	if (r < 0) {
+		errno = (int)-r;
+		r = -1;
+	}
+	*out = r;
+	return true;
+}
+
+HOOK ssize_t read(int fd, void *buf, size_t n)
+{
+	ssize_t r;
+
+	return device_io(fd, false, buf, n, &r) ? r : REAL(read)(fd, buf, n);
+}
+
+HOOK ssize_t __read_chk(int fd, void *buf, size_t n, size_t room)
+{
+	ssize_t r;
+
+	return device_io(fd, false, buf, n, &r) ? r : REAL(__read_chk)(fd, buf, n, room);
+}
+
+HOOK ssize_t write(int fd, const void *buf, size_t n)
+{
+	ssize_t r;
+
+	return device_io(fd, true, (void *)(uintptr_t)buf, n, &r) ? r : REAL(write)(fd, buf, n);
+}
+
+static off_t device_seek(int fd, bool *ours)
+{
+	struct vfile *v = vfd_find(fd);
+
+	*ours = v && (v->kind == VFILE_KFD || v->kind == VFILE_SMI);
+	if (v)
+		vfile_put(v);
+	if (*ours)
+		errno = ESPIPE;
+	return -1;
+}
+
+HOOK off_t lseek(int fd, off_t off, int whence)
+{
+	bool ours;
+	off_t r = device_seek(fd, &ours);
+
+	return ours ? r : REAL(lseek)(fd, off, whence);
+}
+
+HOOK off64_t lseek64(int fd, off64_t off, int whence)
+{
+	bool ours;
+	off_t r = device_seek(fd, &ours);
+
+	return ours ? r : REAL(lseek64)(fd, off, whence);
+}

@@ -1,0 +1,556 @@
+/* Hooks that take a path. */
+#include "preload.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* glibc's own entry points that its headers do not declare to everybody. */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int dirfd, const char *path, int flags);
+int __openat64_2(int dirfd, const char *path, int flags);
+int __xstat(int ver, const char *path, struct stat *st);
+int __xstat64(int ver, const char *path, struct stat64 *st);
+int __lxstat(int ver, const char *path, struct stat *st);
+int __lxstat64(int ver, const char *path, struct stat64 *st);
+int __fxstat(int ver, int fd, struct stat *st);
+int __fxstat64(int ver, int fd, struct stat64 *st);
+int __fxstatat(int ver, int dirfd, const char *path, struct stat *st, int flags);
+int __fxstatat64(int ver, int dirfd, const char *path, struct stat64 *st, int flags);
+char *__realpath_chk(const char *path, char *resolved, size_t n);
+ssize_t __readlink_chk(const char *path, char *buf, size_t len, size_t buflen);
+ssize_t __readlinkat_chk(int dirfd, const char *path, char *buf, size_t len, size_t buflen);
+
+_Static_assert(sizeof(struct stat) == sizeof(struct stat64), "x86-64: one struct stat");
+
+#define KFD_MAJOR 240
+#define DRM_MAJOR 226
+
+/* ---- open ----------------------------------------------------------------- */
+
+static int open_node(enum path_kind kind, const char *path, int flags)
+{
+	int fd = kind == PATH_KFD ? dev_open(VFILE_KFD, false, flags)
+				  : dev_open(VFILE_DRM, kind == PATH_CARD, flags);
+
+	if (trace_on()) {
+		int saved = errno;
+		struct vfile *v = fd >= 0 ? vfd_get(fd) : NULL;
+
+		trace_line("open %s%s = %s", path, flags & O_CLOEXEC ? " cloexec" : "",
+			   v ? trace_file(v) : trace_result(-saved));
+		if (v)
+			vfile_put(v);
+		errno = saved;
+	}
+	return fd;
+}
+
+/* A relative open may have reached a placeholder through a directory of the tree. */
+static int check_placeholder(int fd, const char *path, int flags)
+{
+	enum path_kind kind;
+	struct stat st;
+
+	if (fd < 0 || !path || path[0] == '/' || !tree_root_now() || REAL(fstat)(fd, &st))
+		return fd;
+	kind = tree_node_of(st.st_dev, st.st_ino);
+	if (kind == PATH_OTHER)
+		return fd;
+	REAL(close)(fd);
+	return open_node(kind, path, flags);
+}
+
+static mode_t open_mode(int flags, va_list ap)
+{
+	return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
+}
+
+#define OPEN_BODY(call_mapped, call_plain)                                                         \
+	char buf[PATH_BUF];                                                                        \
+	enum path_kind kind = path_map(path, buf);                                                 \
+                                                                                                   \
+	switch (kind) {                                                                            \
+	case PATH_OTHER:                                                                           \
+		return call_plain;                                                                 \
+	case PATH_MAPPED:                                                                          \
+		return call_mapped;                                                                \
+	default:                                                                                   \
+		return open_node(kind, path, flags);                                               \
+	}
+
+HOOK int open(const char *path, int flags, ...)
+{
+	va_list ap;
+	mode_t mode;
+
+	va_start(ap, flags);
+	mode = open_mode(flags, ap);
+	va_end(ap);
+	OPEN_BODY(REAL(open)(buf, flags, mode), REAL(open)(path, flags, mode))
+}
+
+HOOK int open64(const char *path, int flags, ...)
+{
+	va_list ap;
+	mode_t mode;
+
+	va_start(ap, flags);
+	mode = open_mode(flags, ap);
+	va_end(ap);
+	OPEN_BODY(REAL(open64)(buf, flags, mode), REAL(open64)(path, flags, mode))
+}
+
+HOOK int openat(int dirfd, const char *path, int flags, ...)
+{
+	va_list ap;
+	mode_t mode;
+
+	va_start(ap, flags);
+	mode = open_mode(flags, ap);
+	va_end(ap);
+	OPEN_BODY(REAL(openat)(dirfd, buf, flags, mode),
+		  check_placeholder(REAL(openat)(dirfd, path, flags, mode), path, flags))
+}
+
+HOOK int openat64(int dirfd, const char *path, int flags, ...)
+{
+	va_list ap;
+	mode_t mode;
+
+	va_start(ap, flags);
+	mode = open_mode(flags, ap);
+	va_end(ap);
+	OPEN_BODY(REAL(openat64)(dirfd, buf, flags, mode),
+		  check_placeholder(REAL(openat64)(dirfd, path, flags, mode), path, flags))
+}
+
+HOOK int __open_2(const char *path,
+		  int flags){OPEN_BODY(REAL(open)(buf, flags), REAL(__open_2)(path, flags))}
+
+HOOK int __open64_2(const char *path,
+		    int flags){OPEN_BODY(REAL(open64)(buf, flags), REAL(__open64_2)(path, flags))}
+
+HOOK int __openat_2(int dirfd, const char *path, int flags){
+	OPEN_BODY(REAL(openat)(dirfd, buf, flags),
+		  check_placeholder(REAL(__openat_2)(dirfd, path, flags), path, flags))}
+
+HOOK int __openat64_2(int dirfd, const char *path, int flags){
+	OPEN_BODY(REAL(openat64)(dirfd, buf, flags),
+		  check_placeholder(REAL(__openat64_2)(dirfd, path, flags), path, flags))}
+
+HOOK int creat(const char *path, mode_t mode)
+{
+	const int flags = O_CREAT | O_WRONLY | O_TRUNC;
+
+	OPEN_BODY(REAL(creat)(buf, mode), REAL(creat)(path, mode))
+}
+
+HOOK int creat64(const char *path, mode_t mode)
+{
+	const int flags = O_CREAT | O_WRONLY | O_TRUNC;
+
+	OPEN_BODY(REAL(creat64)(buf, mode), REAL(creat64)(path, mode))
+}
+
+static FILE *fopen_node(enum path_kind kind, const char *path, const char *mode)
+{
+	int flags = strchr(mode, '+') ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
+	int fd = open_node(kind, path, flags | (strchr(mode, 'e') ? O_CLOEXEC : 0));
+
+	return fd < 0 ? NULL : fdopen(fd, mode);
+}
+
+HOOK FILE *fopen(const char *path, const char *mode)
+{
+	char buf[PATH_BUF];
+	enum path_kind kind = path_map(path, buf);
+
+	if (kind > PATH_MAPPED)
+		return fopen_node(kind, path, mode);
+	return REAL(fopen)(kind == PATH_MAPPED ? buf : path, mode);
+}
+
+HOOK FILE *fopen64(const char *path, const char *mode)
+{
+	char buf[PATH_BUF];
+	enum path_kind kind = path_map(path, buf);
+
+	if (kind > PATH_MAPPED)
+		return fopen_node(kind, path, mode);
+	return REAL(fopen64)(kind == PATH_MAPPED ? buf : path, mode);
+}
+
+/* ---- directories, links, permissions -------------------------------------- */
+
+/* A plain path hook: the call with the path replaced. */
+static const char *mapped(const char *path, char *buf)
+{
+	return path_map(path, buf) == PATH_OTHER ? path : buf;
+}
+
+HOOK DIR *opendir(const char *path)
+{
+	char buf[PATH_BUF];
+
+	return REAL(opendir)(mapped(path, buf));
+}
+
+HOOK int scandir(const char *path, struct dirent ***list, int (*filter)(const struct dirent *),
+		 int (*compare)(const struct dirent **, const struct dirent **))
+{
+	char buf[PATH_BUF];
+
+	return REAL(scandir)(mapped(path, buf), list, filter, compare);
+}
+
+HOOK int scandir64(const char *path, struct dirent64 ***list,
+		   int (*filter)(const struct dirent64 *),
+		   int (*compare)(const struct dirent64 **, const struct dirent64 **))
+{
+	char buf[PATH_BUF];
+
+	return REAL(scandir64)(mapped(path, buf), list, filter, compare);
+}
+
+HOOK int access(const char *path, int mode)
+{
+	char buf[PATH_BUF];
+
+	return REAL(access)(mapped(path, buf), mode);
+}
+
+HOOK int euidaccess(const char *path, int mode)
+{
+	char buf[PATH_BUF];
+
+	return REAL(euidaccess)(mapped(path, buf), mode);
+}
+
+HOOK int eaccess(const char *path, int mode)
+{
+	char buf[PATH_BUF];
+
+	return REAL(eaccess)(mapped(path, buf), mode);
+}
+
+HOOK int faccessat(int dirfd, const char *path, int mode, int flags)
+{
+	char buf[PATH_BUF];
+
+	return REAL(faccessat)(dirfd, mapped(path, buf), mode, flags);
+}
+
+HOOK int chdir(const char *path)
+{
+	char buf[PATH_BUF];
+
+	return REAL(chdir)(mapped(path, buf));
+}
+
+HOOK char *getcwd(char *buf, size_t size)
+{
+	char *r = REAL(getcwd)(buf, size);
+
+	return r && tree_root_now() ? path_unmap(r) : r;
+}
+
+HOOK char *realpath(const char *restrict path, char *restrict resolved)
+{
+	char buf[PATH_BUF];
+	char *r = REAL(realpath)(mapped(path, buf), resolved);
+
+	return r && tree_root_now() ? path_unmap(r) : r;
+}
+
+HOOK char *__realpath_chk(const char *path, char *resolved, size_t n)
+{
+	char buf[PATH_BUF];
+	char *r = REAL(__realpath_chk)(mapped(path, buf), resolved, n);
+
+	return r && tree_root_now() ? path_unmap(r) : r;
+}
+
+HOOK char *canonicalize_file_name(const char *path)
+{
+	return realpath(path, NULL);
+}
+
+/* /proc/self/fd/N of a node says what the client opened, not what is behind it. */
+static ssize_t link_fixup(const char *path, char *buf, size_t len, ssize_t n)
+{
+	char name[64];
+	struct vfile *v;
+	int fd, used = 0, saved = errno;
+
+	if (n < 0)
+		return n;
+	if (vfd_live && sscanf(path, "/proc/self/fd/%d%n", &fd, &used) == 1 && !path[used]) {
+		v = vfd_get(fd);
+		name[0] = 0;
+		if (v) {
+			if (v->kind == VFILE_KFD)
+				strcpy(name, "/dev/kfd");
+			else if (v->kind == VFILE_DRM)
+				snprintf(name, sizeof(name),
+					 v->primary ? "/dev/dri/card%u" : "/dev/dri/renderD%u",
+					 v->primary ? 0 : vgpu_config.render_minor);
+			else
+				strcpy(name,
+				       v->kind == VFILE_SMI ? "anon_inode:kfd_smi_ev" : "/dmabuf:");
+			vfile_put(v);
+		}
+		errno = saved;
+		if (name[0]) {
+			size_t m = strlen(name);
+
+			memcpy(buf, name, m < len ? m : len);
+			return (ssize_t)(m < len ? m : len);
+		}
+	}
+	if (tree_root_now()) {
+		const char *root = tree_root_now();
+		size_t m = strlen(root);
+
+		if ((size_t)n > m && !memcmp(buf, root, m) && buf[m] == '/') {
+			memmove(buf, buf + m, (size_t)n - m);
+			return n - (ssize_t)m;
+		}
+	}
+	return n;
+}
+
+HOOK ssize_t readlink(const char *restrict path, char *restrict out, size_t len)
+{
+	char buf[PATH_BUF];
+
+	return link_fixup(path, out, len, REAL(readlink)(mapped(path, buf), out, len));
+}
+
+HOOK ssize_t readlinkat(int dirfd, const char *restrict path, char *restrict out, size_t len)
+{
+	char buf[PATH_BUF];
+
+	return link_fixup(path, out, len, REAL(readlinkat)(dirfd, mapped(path, buf), out, len));
+}
+
+HOOK ssize_t __readlink_chk(const char *path, char *out, size_t len, size_t room)
+{
+	char buf[PATH_BUF];
+
+	return link_fixup(path, out, len, REAL(__readlink_chk)(mapped(path, buf), out, len, room));
+}
+
+HOOK ssize_t __readlinkat_chk(int dirfd, const char *path, char *out, size_t len, size_t room)
+{
+	char buf[PATH_BUF];
+
+	return link_fixup(path, out, len,
+			  REAL(__readlinkat_chk)(dirfd, mapped(path, buf), out, len, room));
+}
+
+/* ---- stat ----------------------------------------------------------------- */
+
+static void make_node(struct stat *st, unsigned major, unsigned minor)
+{
+	st->st_mode = S_IFCHR | 0666;
+	st->st_rdev = makedev(major, minor);
+	st->st_size = 0;
+	st->st_blocks = 0;
+}
+
+static bool node_numbers(enum path_kind kind, unsigned *major, unsigned *minor)
+{
+	*major = kind == PATH_KFD ? KFD_MAJOR : DRM_MAJOR;
+	*minor = kind == PATH_RENDER ? vgpu_config.render_minor : 0;
+	return kind > PATH_MAPPED;
+}
+
+/* Results that show a placeholder become the node. */
+static int stat_fixup(int r, struct stat *st)
+{
+	unsigned major, minor;
+
+	if (!r && tree_root_now() &&
+	    node_numbers(tree_node_of(st->st_dev, st->st_ino), &major, &minor))
+		make_node(st, major, minor);
+	return r;
+}
+
+static int fstat_fixup(int fd, int r, struct stat *st)
+{
+	struct vfile *v;
+
+	if (r || !vfd_live)
+		return r;
+	v = vfd_get(fd);
+	if (!v)
+		return r;
+	if (v->kind == VFILE_KFD)
+		make_node(st, KFD_MAJOR, 0);
+	else if (v->kind == VFILE_DRM)
+		make_node(st, DRM_MAJOR, v->primary ? 0 : vgpu_config.render_minor);
+	vfile_put(v);
+	return r;
+}
+
+HOOK int stat(const char *restrict path, struct stat *restrict st)
+{
+	char buf[PATH_BUF];
+
+	return stat_fixup(REAL(stat)(mapped(path, buf), st), st);
+}
+
+HOOK int stat64(const char *restrict path, struct stat64 *restrict st)
+{
+	char buf[PATH_BUF];
+
+	return stat_fixup(REAL(stat64)(mapped(path, buf), st), (struct stat *)st);
+}
+
+HOOK int lstat(const char *restrict path, struct stat *restrict st)
+{
+	char buf[PATH_BUF];
+
+	return stat_fixup(REAL(lstat)(mapped(path, buf), st), st);
+}
+
+HOOK int lstat64(const char *restrict path, struct stat64 *restrict st)
+{
+	char buf[PATH_BUF];
+
+	return stat_fixup(REAL(lstat64)(mapped(path, buf), st), (struct stat *)st);
+}
+
+HOOK int fstat(int fd, struct stat *st)
+{
+	return fstat_fixup(fd, stat_fixup(REAL(fstat)(fd, st), st), st);
+}
+
+HOOK int fstat64(int fd, struct stat64 *st)
+{
+	struct stat *s = (struct stat *)st;
+
+	return fstat_fixup(fd, stat_fixup(REAL(fstat64)(fd, st), s), s);
+}
+
+static int statat_fixup(int dirfd, const char *path, int flags, int r, struct stat *st)
+{
+	r = stat_fixup(r, st);
+	return (flags & AT_EMPTY_PATH) && path && !*path ? fstat_fixup(dirfd, r, st) : r;
+}
+
+HOOK int fstatat(int dirfd, const char *restrict path, struct stat *restrict st, int flags)
+{
+	char buf[PATH_BUF];
+
+	return statat_fixup(dirfd, path, flags, REAL(fstatat)(dirfd, mapped(path, buf), st, flags),
+			    st);
+}
+
+HOOK int fstatat64(int dirfd, const char *restrict path, struct stat64 *restrict st, int flags)
+{
+	char buf[PATH_BUF];
+
+	return statat_fixup(dirfd, path, flags,
+			    REAL(fstatat64)(dirfd, mapped(path, buf), st, flags),
+			    (struct stat *)st);
+}
+
+HOOK int __xstat(int ver, const char *path, struct stat *st)
+{
+	char buf[PATH_BUF];
+
+	return stat_fixup(REAL(__xstat)(ver, mapped(path, buf), st), st);
+}
+
+HOOK int __xstat64(int ver, const char *path, struct stat64 *st)
+{
+	char buf[PATH_BUF];
+
+	return stat_fixup(REAL(__xstat64)(ver, mapped(path, buf), st), (struct stat *)st);
+}
+
+HOOK int __lxstat(int ver, const char *path, struct stat *st)
+{
+	char buf[PATH_BUF];
+
+	return stat_fixup(REAL(__lxstat)(ver, mapped(path, buf), st), st);
+}
+
+HOOK int __lxstat64(int ver, const char *path, struct stat64 *st)
+{
+	char buf[PATH_BUF];
+
+	return stat_fixup(REAL(__lxstat64)(ver, mapped(path, buf), st), (struct stat *)st);
+}
+
+HOOK int __fxstat(int ver, int fd, struct stat *st)
+{
+	return fstat_fixup(fd, REAL(__fxstat)(ver, fd, st), st);
+}
+
+HOOK int __fxstat64(int ver, int fd, struct stat64 *st)
+{
+	return fstat_fixup(fd, REAL(__fxstat64)(ver, fd, st), (struct stat *)st);
+}
+
+HOOK int __fxstatat(int ver, int dirfd, const char *path, struct stat *st, int flags)
+{
+	char buf[PATH_BUF];
+
+	return statat_fixup(dirfd, path, flags,
+			    REAL(__fxstatat)(ver, dirfd, mapped(path, buf), st, flags), st);
+}
+
+HOOK int __fxstatat64(int ver, int dirfd, const char *path, struct stat64 *st, int flags)
+{
+	char buf[PATH_BUF];
+
+	return statat_fixup(dirfd, path, flags,
+			    REAL(__fxstatat64)(ver, dirfd, mapped(path, buf), st, flags),
+			    (struct stat *)st);
+}
+
+HOOK int statx(int dirfd, const char *restrict path, int flags, unsigned mask,
+	       struct statx *restrict stx)
+{
+	char buf[PATH_BUF];
+	unsigned major = 0, minor = 0;
+	bool node = false;
+	int r = REAL(statx)(dirfd, mapped(path, buf), flags, mask, stx);
+
+	if (r || (!tree_root_now() && !vfd_live))
+		return r;
+	if (tree_root_now())
+		node = node_numbers(
+			tree_node_of(makedev(stx->stx_dev_major, stx->stx_dev_minor), stx->stx_ino),
+			&major, &minor);
+	if (!node && (flags & AT_EMPTY_PATH) && !*path) {
+		struct vfile *v = vfd_find(dirfd);
+
+		if (v) {
+			node = v->kind == VFILE_KFD || v->kind == VFILE_DRM;
+			major = v->kind == VFILE_KFD ? KFD_MAJOR : DRM_MAJOR;
+			minor = v->kind == VFILE_KFD || v->primary ? 0 : vgpu_config.render_minor;
+			vfile_put(v);
+		}
+	}
+	if (node) {
+		stx->stx_mode = S_IFCHR | 0666;
+		stx->stx_rdev_major = major;
+		stx->stx_rdev_minor = minor;
+		stx->stx_size = 0;
+		stx->stx_blocks = 0;
+	}
+	return r;
+}

@@ -1,0 +1,83 @@
+/* Start and end of the device in a process. */
+#include "preload.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "drm/gem.h"
+#include "vm/rawsys.h"
+
+static void forked(void)
+{
+	vma_after_fork();
+	tree_after_fork();
+}
+
+static void start_once(void)
+{
+	vfd_init();
+	pthread_atfork(kfd_mm_forking, kfd_mm_changed, forked);
+}
+
+void preload_started(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, start_once);
+}
+
+/* One JSON object per process that used the device, appended: children do not overwrite. */
+static void write_stats(void)
+{
+	const char *path = getenv("VGPU_STATS");
+	char buf[2048];
+	long fd;
+	int n;
+
+	if (!path || !*path || !kfd_process_exists())
+		return;
+	n = vgpu_stats_json(buf, sizeof(buf) - 1);
+	buf[n++] = '\n';
+	fd = rawsys4(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return;
+	rawsys3(SYS_write, fd, buf, n);
+	rawsys1(SYS_close, fd);
+}
+
+void preload_finish(void)
+{
+	static bool done;
+
+	if (__atomic_exchange_n(&done, true, __ATOMIC_ACQ_REL))
+		return;
+	if (vgpu_device_alive()) {
+		write_stats();
+		trace_line("exit");
+		vgpu_device_fini();
+	}
+	tree_remove();
+}
+
+__attribute__((destructor)) static void at_exit(void)
+{
+	preload_finish();
+}
+
+/* Those who leave without exit handlers. A vfork child shares this memory but not the pid. */
+HOOK void _exit(int status)
+{
+	if (vgpu_device_alive() || tree_root_now())
+		preload_finish();
+	for (;;)
+		rawsys1(SYS_exit_group, status);
+}
+
+HOOK void _Exit(int status)
+{
+	_exit(status);
+}

@@ -1,0 +1,211 @@
+/* Which paths are the device's, and where their files are instead. */
+#include "preload.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "drm/drm_file.h"
+#include "drm/sysfs.h"
+
+static const struct {
+	const char *prefix;
+	enum sysfs_group group;
+} prefixes[] = {
+	{"/sys/class/kfd", SYSFS_KFD},
+	{"/sys/devices/virtual/kfd", SYSFS_KFD},
+	{"/sys/class/drm", SYSFS_DRM},
+	{"/sys/dev/char/226:", SYSFS_DRM},
+	{"/sys/module/amdgpu", SYSFS_MODULE},
+	{"/sys/module/ttm", SYSFS_MODULE},
+	{"/dev/dri", SYSFS_DRM},
+};
+
+/* path begins with prefix and the prefix ends at a component (or is a partial one with ':'). */
+static bool under(const char *path, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return !strncmp(path, prefix, n) && (!path[n] || path[n] == '/' || prefix[n - 1] == ':');
+}
+
+/* Doubled slashes and "." components go; ".." stays, for links to be followed properly. */
+static bool normalise(const char *path, char *out)
+{
+	size_t n = 0;
+
+	while (*path) {
+		if (path[0] == '/' && path[1] == '/') {
+			path++;
+			continue;
+		}
+		if (path[0] == '/' && path[1] == '.' && (path[2] == '/' || !path[2])) {
+			path += 2;
+			continue;
+		}
+		if (n + 1 >= PATH_BUF)
+			return false;
+		out[n++] = *path++;
+	}
+	if (n > 1 && out[n - 1] == '/')
+		n--;
+	out[n] = 0;
+	return true;
+}
+
+/* /proc/self/fdinfo/N or /proc/<own pid>/fdinfo/N: the fd, or -1. */
+static int fdinfo_of(const char *path)
+{
+	int pid, fd, n = 0;
+
+	if (sscanf(path, "/proc/self/fdinfo/%d%n", &fd, &n) == 1 && n && !path[n])
+		return fd;
+	if (sscanf(path, "/proc/%d/fdinfo/%d%n", &pid, &fd, &n) == 2 && n && !path[n] &&
+	    pid == getpid())
+		return fd;
+	return -1;
+}
+
+static enum path_kind map_fdinfo(const char *path, char *buf)
+{
+	struct vfile *v;
+	char rel[64], text[4096];
+	const char *root;
+	int fd, n;
+
+	if (!__atomic_load_n(&vfd_live, __ATOMIC_RELAXED))
+		return PATH_OTHER;
+	fd = fdinfo_of(path);
+	v = fd >= 0 ? vfd_get(fd) : NULL;
+	if (!v)
+		return PATH_OTHER;
+	if (v->kind != VFILE_DRM || !v->drm) {
+		vfile_put(v);
+		return PATH_OTHER;
+	}
+	n = snprintf(text, sizeof(text), "pos:\t0\nflags:\t0%o\nmnt_id:\t27\nino:\t%llu\n",
+		     (unsigned)v->oflags | 0100000, (unsigned long long)v->ino);
+	n += drm_fdinfo(v->drm, text + n, sizeof(text) - (size_t)n);
+	vfile_put(v);
+	root = tree_root(-1);
+	snprintf(rel, sizeof(rel), "proc/fdinfo/%d", fd);
+	if (!root || tree_write(rel, text, (size_t)n))
+		return PATH_OTHER;
+	snprintf(buf, PATH_BUF, "%s/%s", root, rel);
+	return PATH_MAPPED;
+}
+
+/* Files whose content moves are written anew before the client opens them. */
+static void refresh(const char *rel)
+{
+	char text[256];
+	int n;
+
+	if (strstr(rel, "kfd/proc"))
+		tree_refresh_proc();
+	n = sysfs_dynamic(rel, text, sizeof(text));
+	if (n < 0) {
+		/* Through a link: by the file's own name. */
+		const char *base = strstr(rel, "mem_info_");
+
+		if (!base)
+			return;
+		n = sysfs_dynamic(base - 1, text, sizeof(text));
+		if (n >= 0) {
+			char pci[200];
+
+			snprintf(pci, sizeof(pci), "%s/%s", sysfs_pci_dir(), base);
+			tree_write(pci, text, (size_t)n);
+		}
+		return;
+	}
+	if (!strstr(rel, "kfd/proc"))
+		tree_write(rel, text, (size_t)n);
+}
+
+static bool pci_path(const char *path, char *pci)
+{
+	if (strncmp(path, "/sys/devices/pci0000:00/0000:00:08.1", 36) &&
+	    strncmp(path, "/sys/bus/pci/devices/0000:", 26))
+		return false;
+	if (vgpu_device_describe())
+		return false;
+	snprintf(pci, 160, "/%s", sysfs_pci_dir());
+	if (under(path, pci))
+		return true;
+	snprintf(pci, 160, "/sys/bus/pci/devices/0000:%02x:00.0", vgpu_config.pci_bus);
+	return under(path, pci);
+}
+
+static enum path_kind map_node(const char *path, char *buf)
+{
+	const char *root = tree_root(!strcmp(path, "/dev/kfd") ? SYSFS_KFD : SYSFS_DRM);
+	char render[32];
+
+	if (!root)
+		return PATH_OTHER;
+	snprintf(buf, PATH_BUF, "%s%s", root, path);
+	if (!strcmp(path, "/dev/kfd"))
+		return PATH_KFD;
+	snprintf(render, sizeof(render), "/dev/dri/renderD%u", vgpu_config.render_minor);
+	if (!vgpu_config.gpus)
+		return PATH_MAPPED;
+	if (!strcmp(path, render))
+		return PATH_RENDER;
+	return !strcmp(path, "/dev/dri/card0") ? PATH_CARD : PATH_MAPPED;
+}
+
+enum path_kind path_slow(const char *in, char *buf)
+{
+	char path[PATH_BUF], pci[160];
+	const char *root;
+
+	/* Second letters: /dev, /sys, /proc; the device's names lie a fixed distance in. */
+	if (strncmp(in, "/dev", 4) && strncmp(in, "/sys", 4) && strncmp(in, "/proc", 5))
+		return PATH_OTHER;
+	if (!normalise(in, path))
+		return PATH_OTHER;
+	if (path[1] == 'p') {
+		if (!strcmp(path, "/proc/modules")) {
+			root = tree_root(SYSFS_MODULE);
+			if (!root)
+				return PATH_OTHER;
+			snprintf(buf, PATH_BUF, "%s/proc/modules", root);
+			return PATH_MAPPED;
+		}
+		return strstr(path, "/fdinfo/") ? map_fdinfo(path, buf) : PATH_OTHER;
+	}
+	if (!strcmp(path, "/dev/kfd") || !strncmp(path, "/dev/dri/", 9))
+		return map_node(path, buf);
+	for (unsigned i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		if (!under(path, prefixes[i].prefix))
+			continue;
+		root = tree_root((int)prefixes[i].group);
+		if (!root || snprintf(buf, PATH_BUF, "%s%s", root, path) >= PATH_BUF)
+			return PATH_OTHER;
+		refresh(path + 1);
+		return PATH_MAPPED;
+	}
+	if (pci_path(path, pci)) {
+		root = tree_root(SYSFS_DRM);
+		if (!root || snprintf(buf, PATH_BUF, "%s%s", root, path) >= PATH_BUF)
+			return PATH_OTHER;
+		refresh(path + 1);
+		return PATH_MAPPED;
+	}
+	return PATH_OTHER;
+}
+
+char *path_unmap(char *path)
+{
+	const char *root = tree_root_now();
+	size_t n = root ? strlen(root) : 0;
+
+	if (n && !strncmp(path, root, n) && (path[n] == '/' || !path[n]))
+		memmove(path, path[n] ? path + n : "/", strlen(path + n) + 1);
+	return path;
+}

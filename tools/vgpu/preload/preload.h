@@ -1,0 +1,134 @@
+/* The libc surface: path and fd tables, nothing else.
+ *
+ * A hook may run before this library's constructor, in any thread, inside a sanitizer's or a test
+ * sandbox's start-up: everything here is lazy, and a call that concerns no device costs a compare.
+ */
+#ifndef VGPU_PRELOAD_H
+#define VGPU_PRELOAD_H
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "kfd/vkfd.h"
+
+#define HOOK __attribute__((visibility("default")))
+
+/* libc's own function behind a hook of the same name. */
+#define REAL(name)                                                                                 \
+	({                                                                                         \
+		static __typeof__(name) *fn_;                                                      \
+		__typeof__(name) *f_ = __atomic_load_n(&fn_, __ATOMIC_RELAXED);                    \
+		if (__builtin_expect(!f_, 0)) {                                                    \
+			f_ = (__typeof__(name) *)dlsym(RTLD_NEXT, #name);                          \
+			__atomic_store_n(&fn_, f_, __ATOMIC_RELAXED);                              \
+		}                                                                                  \
+		f_;                                                                                \
+	})
+
+/* ---- open file descriptions (fd.c) ---------------------------------------- */
+
+enum vfile_kind { VFILE_KFD, VFILE_DRM, VFILE_SMI, VFILE_DMABUF };
+
+/* One open file description: dup shares it, a second open does not. */
+struct vfile {
+	uint32_t refs; /* fds plus calls in progress */
+	enum vfile_kind kind;
+	uint32_t serial; /* for the trace: kfd0, drm1, ... */
+	bool path_only;  /* O_PATH: names the node, opens nothing */
+	bool primary;    /* card0 */
+	int oflags;
+	uint64_t ino, dev; /* of the kernel's file behind it: tells a reused number */
+	union {
+		struct kfd_process *kfd;
+		struct drm_file *drm;
+		struct smi_client *smi;
+		struct gem *gem;
+	};
+};
+
+extern uint32_t vfd_live; /* fds in the table: 0 means no hook has anything to do */
+
+/* The description behind fd with a reference, or NULL. */
+struct vfile *vfd_get(int fd);
+void vfile_put(struct vfile *v);
+static inline struct vfile *vfd_find(int fd)
+{
+	return __builtin_expect(__atomic_load_n(&vfd_live, __ATOMIC_RELAXED), 0) ? vfd_get(fd)
+										 : NULL;
+}
+/* Makes fd one of ours; takes over the reference. -EMFILE if the number is out of range. */
+int vfd_install(int fd, struct vfile *v);
+/* fd is about to be closed or replaced: forgets it. */
+void vfd_forget(int fd);
+void vfd_forget_range(unsigned first, unsigned last);
+void vfd_duplicated(int from, int to);
+struct vfile *vfile_new(enum vfile_kind kind);
+void vfd_init(void); /* fills vgpu_files */
+
+/* open() of a device node: fd or -1 with errno. */
+int dev_open(enum vfile_kind kind, bool primary, int flags);
+
+/* ---- paths (path.c, tree.c) ----------------------------------------------- */
+
+enum path_kind {
+	PATH_OTHER,  /* none of ours: use it as it is */
+	PATH_MAPPED, /* buf has the file to use instead */
+	PATH_KFD,    /* buf has the placeholder of the node */
+	PATH_RENDER,
+	PATH_CARD,
+};
+
+#define PATH_BUF 512
+
+enum path_kind path_slow(const char *path, char *buf);
+static inline enum path_kind path_map(const char *path, char *buf)
+{
+	/* libc declares its path parameters nonnull; clients pass NULL all the same (EFAULT). */
+	__asm__("" : "+r"(path));
+	/* Everything of ours begins with /d, /s or /p. */
+	if (!path || path[0] != '/' || (path[1] != 'd' && path[1] != 's' && path[1] != 'p'))
+		return PATH_OTHER;
+	return path_slow(path, buf);
+}
+/* Cuts the tree's root off a path that lies in it, in place; returns path. */
+char *path_unmap(char *path);
+
+/* Makes sure the tree has the group; its root without trailing slash, or NULL. */
+const char *tree_root(int group);
+const char *tree_root_now(void); /* NULL when there is none yet */
+/* Writes one file below the root. */
+int tree_write(const char *rel, const char *text, size_t len);
+void tree_refresh_proc(void); /* .../kfd/proc/<pid> as it is now */
+void tree_remove(void);
+void tree_after_fork(void);
+/* What a placeholder inode stands for. */
+enum path_kind tree_node_of(uint64_t dev, uint64_t ino);
+
+/* ---- mappings (vma.c) ----------------------------------------------------- */
+
+bool vma_any(uint64_t addr, uint64_t len); /* a device mapping lies in the range */
+void vma_add(const struct vma_backing *b, uint64_t addr, uint64_t len);
+void vma_remove(uint64_t addr, uint64_t len);
+bool vma_get(uint64_t addr, struct vma_backing *out);
+void vma_move(uint64_t from, uint64_t to, uint64_t len);
+void vma_after_fork(void);
+
+/* ---- trace (trace.c) ------------------------------------------------------ */
+
+bool trace_on(void);
+void trace_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void trace_ioctl(const struct vfile *v, unsigned cmd, const void *arg, long ret, bool before);
+/* An address as the trace names it, in one of a few rotating buffers. */
+const char *trace_addr(uint64_t addr);
+const char *trace_result(long ret);
+const char *trace_file(const struct vfile *v);
+
+/* ---- life ----------------------------------------------------------------- */
+
+void preload_started(void); /* a device was opened: fork handlers, exit work */
+void preload_finish(void);  /* exit: statistics, threads, tree */
+
+#endif

@@ -1,0 +1,342 @@
+/* The generated tree: real files in a private directory, made when first needed.
+ *
+ * The directory is held by a lock on a file in it, so that trees of processes that were killed or
+ * replaced by exec can be told from live ones and swept by the next process.
+ */
+#include "preload.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "drm/sysfs.h"
+#include "vm/rawsys.h"
+
+#define PREFIX "vgpu-tree."
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char root[256];
+static pid_t owner;
+static int lock_fd = -1;
+static bool have[SYSFS_GROUPS];
+static struct {
+	uint64_t dev, ino;
+	enum path_kind kind;
+} nodes[3];
+static unsigned n_nodes;
+
+/* All file work here enters the kernel directly: the hooks must not meet themselves. */
+static long sys_open(const char *path, int flags, int mode)
+{
+	return rawsys4(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, mode);
+}
+
+static void make_parents(char *path)
+{
+	for (char *s = path + strlen(root) + 1; (s = strchr(s, '/')); s++) {
+		*s = 0;
+		rawsys2(SYS_mkdir, path, 0755);
+		*s = '/';
+	}
+}
+
+static int write_file(const char *rel, const char *text, size_t len)
+{
+	char path[sizeof(root) + 512];
+	long fd;
+
+	snprintf(path, sizeof(path), "%s/%s", root, rel);
+	fd = sys_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	if (fd == -ENOENT) {
+		make_parents(path);
+		fd = sys_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	}
+	if (fd < 0)
+		return (int)fd;
+	if (len)
+		rawsys3(SYS_write, fd, text, len);
+	rawsys1(SYS_close, fd);
+	return 0;
+}
+
+static void note_node(const char *rel)
+{
+	char path[sizeof(root) + 64];
+	enum path_kind kind;
+	struct stat st;
+
+	if (!strcmp(rel, "dev/kfd"))
+		kind = PATH_KFD;
+	else if (!strcmp(rel, "dev/dri/card0"))
+		kind = PATH_CARD;
+	else if (!strncmp(rel, "dev/dri/renderD", 15))
+		kind = PATH_RENDER;
+	else
+		return;
+	snprintf(path, sizeof(path), "%s/%s", root, rel);
+	if (n_nodes < 3 && !rawsys4(SYS_newfstatat, AT_FDCWD, path, &st, 0)) {
+		nodes[n_nodes].dev = st.st_dev;
+		nodes[n_nodes].ino = st.st_ino;
+		nodes[n_nodes++].kind = kind;
+	}
+}
+
+static void emit(void *ctx, enum sysfs_kind kind, const char *rel, const char *text, size_t len)
+{
+	char path[sizeof(root) + 512];
+
+	(void)ctx;
+	snprintf(path, sizeof(path), "%s/%s", root, rel);
+	switch (kind) {
+	case SYSFS_FILE:
+		write_file(rel, text, len);
+		note_node(rel);
+		break;
+	case SYSFS_DIR:
+		make_parents(path);
+		rawsys2(SYS_mkdir, path, 0755);
+		break;
+	case SYSFS_LINK:
+		make_parents(path);
+		rawsys2(SYS_symlink, text, path);
+		break;
+	}
+}
+
+struct linux_dirent64 {
+	uint64_t d_ino;
+	int64_t d_off;
+	uint16_t d_reclen;
+	uint8_t d_type;
+	char d_name[];
+};
+
+/* Calls fn(dirfd, name, is_dir) for each entry. */
+static void each_entry(long dirfd, void (*fn)(long dirfd, const char *name, bool dir, void *ctx),
+		       void *ctx)
+{
+	_Alignas(8) char buf[4096];
+	long n;
+
+	while ((n = rawsys3(SYS_getdents64, dirfd, buf, sizeof(buf))) > 0) {
+		for (long at = 0; at < n;) {
+			struct linux_dirent64 *d = (struct linux_dirent64 *)(buf + at);
+
+			at += d->d_reclen;
+			if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
+				fn(dirfd, d->d_name, d->d_type == DT_DIR, ctx);
+		}
+	}
+}
+
+static void remove_entry(long dirfd, const char *name, bool dir, void *ctx)
+{
+	if (dir) {
+		long sub = rawsys4(SYS_openat, dirfd, name,
+				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+
+		if (sub >= 0) {
+			each_entry(sub, remove_entry, ctx);
+			rawsys1(SYS_close, sub);
+		}
+	}
+	rawsys3(SYS_unlinkat, dirfd, name, dir ? AT_REMOVEDIR : 0);
+}
+
+static void remove_tree(const char *path)
+{
+	long fd = sys_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+
+	if (fd < 0)
+		return;
+	each_entry(fd, remove_entry, NULL);
+	rawsys1(SYS_close, fd);
+	rawsys3(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+static void sweep_entry(long dirfd, const char *name, bool dir, void *ctx)
+{
+	char path[sizeof(root) + 300];
+	struct stat st;
+	long fd;
+
+	if (!dir || strncmp(name, PREFIX, strlen(PREFIX)))
+		return;
+	if (rawsys4(SYS_newfstatat, dirfd, name, &st, AT_SYMLINK_NOFOLLOW) ||
+	    st.st_uid != (uid_t)rawsys0(SYS_getuid))
+		return;
+	snprintf(path, sizeof(path), "%s/%s/lock", (const char *)ctx, name);
+	fd = sys_open(path, O_RDWR | O_NOFOLLOW, 0);
+	if (fd < 0)
+		return;
+	if (!rawsys2(SYS_flock, fd, LOCK_EX | LOCK_NB)) {
+		*strrchr(path, '/') = 0;
+		remove_tree(path);
+	}
+	rawsys1(SYS_close, fd);
+}
+
+static bool make_root(const char *base)
+{
+	char path[sizeof(root) + 8];
+	long fd;
+
+	for (unsigned i = 0; i < 100; i++) {
+		snprintf(root, sizeof(root), "%s/" PREFIX "%d.%llx", base, (int)getpid(),
+			 (unsigned long long)(vgpu_clock_ns() + i));
+		if (!rawsys2(SYS_mkdir, root, 0700))
+			break;
+		root[0] = 0;
+	}
+	if (!root[0])
+		return false;
+	snprintf(path, sizeof(path), "%s/lock", root);
+	fd = sys_open(path, O_RDWR | O_CREAT, 0600);
+	if (fd >= 0) {
+		rawsys2(SYS_flock, fd, LOCK_EX | LOCK_NB);
+		lock_fd = (int)rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
+		if (lock_fd < 0)
+			lock_fd = (int)fd;
+		else
+			rawsys1(SYS_close, fd);
+	}
+	return true;
+}
+
+static bool create_root(void)
+{
+	const char *tmp = getenv("TMPDIR");
+	const char *bases[] = {"/dev/shm", tmp && tmp[0] == '/' ? tmp : "/tmp", "/tmp"};
+
+	for (unsigned i = 0; i < sizeof(bases) / sizeof(bases[0]); i++) {
+		long fd = sys_open(bases[i], O_RDONLY | O_DIRECTORY, 0);
+
+		if (fd < 0)
+			continue;
+		each_entry(fd, sweep_entry, (void *)bases[i]);
+		rawsys1(SYS_close, fd);
+		if (make_root(bases[i]))
+			return true;
+	}
+	return false;
+}
+
+const char *tree_root(int group)
+{
+	int saved = errno;
+	const char *r = NULL;
+
+	pthread_mutex_lock(&lock);
+	/* A forked child makes its own: the parent's goes when the parent goes. */
+	if (owner != getpid()) {
+		root[0] = 0;
+		n_nodes = 0;
+		memset(have, 0, sizeof(have));
+		if (lock_fd >= 0)
+			rawsys1(SYS_close, lock_fd);
+		lock_fd = -1;
+		if (vgpu_device_describe() || !create_root())
+			goto out;
+		owner = getpid();
+		preload_started();
+	}
+	if (group >= 0 && group < SYSFS_GROUPS && !have[group]) {
+		have[group] = true;
+		sysfs_generate((enum sysfs_group)group, emit, NULL);
+	}
+	r = root;
+out:
+	pthread_mutex_unlock(&lock);
+	errno = saved;
+	return r;
+}
+
+const char *tree_root_now(void)
+{
+	return owner == getpid() && root[0] ? root : NULL;
+}
+
+int tree_write(const char *rel, const char *text, size_t len)
+{
+	int err;
+
+	pthread_mutex_lock(&lock);
+	err = root[0] ? write_file(rel, text, len) : -ENOENT;
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+#define PROC_DIR "sys/devices/virtual/kfd/kfd/proc"
+
+static void refresh_attr(void *ctx, const char *name)
+{
+	char rel[160], text[64];
+	int n = kfd_proc_attr(name, text, sizeof(text));
+
+	snprintf(rel, sizeof(rel), PROC_DIR "/%d/%s", (int)kfd_process_pid(), name);
+	if (n >= 0)
+		write_file(rel, text, (size_t)n);
+	if (!strncmp(name, "queues/", 7) && strstr(name, "/size"))
+		(*(unsigned *)ctx)++;
+}
+
+static void stale_queue(long dirfd, const char *name, bool dir, void *ctx)
+{
+	char attr[64], text[64];
+
+	snprintf(attr, sizeof(attr), "queues/%s/size", name);
+	if (kfd_proc_attr(attr, text, sizeof(text)) < 0)
+		remove_entry(dirfd, name, dir, ctx);
+}
+
+void tree_refresh_proc(void)
+{
+	char path[sizeof(root) + 96];
+	unsigned queues = 0;
+	long fd;
+
+	if (!kfd_process_exists())
+		return;
+	pthread_mutex_lock(&lock);
+	if (!root[0])
+		goto out;
+	kfd_proc_list(refresh_attr, &queues);
+	snprintf(path, sizeof(path), "%s/" PROC_DIR "/%d/queues", root, (int)kfd_process_pid());
+	rawsys2(SYS_mkdir, path, 0755);
+	fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0);
+	if (fd >= 0) {
+		each_entry(fd, stale_queue, NULL);
+		rawsys1(SYS_close, fd);
+	}
+out:
+	pthread_mutex_unlock(&lock);
+}
+
+enum path_kind tree_node_of(uint64_t dev, uint64_t ino)
+{
+	for (unsigned i = 0; i < n_nodes; i++) {
+		if (nodes[i].ino == ino && nodes[i].dev == dev)
+			return nodes[i].kind;
+	}
+	return PATH_OTHER;
+}
+
+void tree_after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+void tree_remove(void)
+{
+	if (!tree_root_now())
+		return;
+	remove_tree(root);
+	root[0] = 0;
+}
