@@ -40,6 +40,7 @@ struct isa_group {
 	uint64_t index;	      /* linear workgroup number */
 	unsigned nwaves, live; /* live: not ended */
 	unsigned visits;
+	uint32_t spinning; /* waves whose last turn did little but read one word again and again */
 	uint64_t insns;
 	uint8_t *lds, *waves; /* arenas, kept from group to group */
 	size_t lds_cap, waves_cap, stride;

@@ -67,10 +67,13 @@ int cp_queue_map(struct cp_queue *q)
 	/* MES polls the write pointer in memory when it maps a queue: what was rung while the
 	 * queue was away counts. */
 	q->rung = true;
-	__atomic_store_n(&q->preempt, false, __ATOMIC_RELEASE);
+	/* A queue that faulted or failed stays down, as the kernel leaves it. */
+	if (!q->failed) {
+		__atomic_store_n(&q->preempt, false, __ATOMIC_RELEASE);
+		cp_sched_resume(q);
+	}
 	pthread_mutex_unlock(&q->lock);
 	cp_engine_add(q);
-	cp_sched_resume(q);
 	cp_kick();
 	return 0;
 }

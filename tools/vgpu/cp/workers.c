@@ -18,6 +18,7 @@
 #include "device.h"
 
 #define QUANTUM 2048u /* instructions of one wave between two looks at the preempt flag */
+#define SPIN_TURN 128u	/* of a wave that only polls */
 #define VISIT (8 * QUANTUM) /* instructions of one workgroup before the next one's turn */
 #define SPIN_NS 40000u	/* an idle worker looks for work this long before it sleeps */
 #define MAX_RESIDENT 512
@@ -258,8 +259,7 @@ void cp_sched_stop(struct cp_queue *q)
 void cp_sched_resume(struct cp_queue *q)
 {
 	pthread_mutex_lock(&S.lock);
-	/* A queue that faulted or failed stays down, as the kernel leaves it. */
-	for (unsigned i = 0; i < CP_WINDOW && !q->failed; i++) {
+	for (unsigned i = 0; i < CP_WINDOW; i++) {
 		struct cp_dispatch *d = &q->dispatch[i];
 
 		if (d->active && (d->saved || d->next < d->total))
@@ -446,6 +446,15 @@ static unsigned quantum(struct worker *k)
 
 enum outcome { DONE, AGAIN, ASLEEP, STUCK, PREEMPTED };
 
+/* Whether a turn of n instructions was a poll loop's: hardly an access but to the word it had
+ * just read. Such a wave gets short turns, so that what it waits for happens soon. */
+static bool spun(const struct worker *k, uint64_t accesses, uint64_t repeats, uint64_t n)
+{
+	accesses = k->vmem.accesses + k->smem.accesses - accesses;
+	repeats = k->vmem.repeats + k->smem.repeats - repeats;
+	return n && accesses >= 4 && repeats * 8 >= accesses * 5 && n < accesses * 64;
+}
+
 /* Runs g for one visit. ASLEEP: every wave that could run sleeps until *until at least. */
 static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until)
 {
@@ -465,12 +474,12 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 	x->private_base = d->scratch_aperture;
 	x->group = g;
 	for (;;) {
-		unsigned ran = 0, barrier = 0, asleep = 0, halted = 0;
+		unsigned ran = 0, barrier = 0, asleep = 0, halted = 0, spinning = 0;
 		uint64_t now = 0;
 
 		for (unsigned i = 0; i < g->nwaves; i++) {
 			struct isa_wave *w = group_wave(g, i);
-			uint64_t n;
+			uint64_t n, turn, accesses, repeats;
 
 			if (w->state == WAVE_SLEEP) {
 				if (!now)
@@ -484,7 +493,18 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 				x->w = w;
 				x->half = 0;
 				k->vmem.fault.lanes = k->smem.fault.lanes = k->imem.fault.lanes = 0;
-				n = isa_run(x, w, quantum(k));
+				turn = quantum(k);
+				if (g->spinning >> i & 1 && turn > SPIN_TURN)
+					turn = SPIN_TURN;
+				accesses = k->vmem.accesses + k->smem.accesses;
+				repeats = k->vmem.repeats + k->smem.repeats;
+				n = isa_run(x, w, turn);
+				if (w->state == WAVE_RUN && spun(k, accesses, repeats, n)) {
+					g->spinning |= 1u << i;
+					spinning++;
+				} else {
+					g->spinning &= ~(1u << i);
+				}
 				g->insns += n;
 				budget = budget > n ? budget - n : 0;
 				ran++;
@@ -518,6 +538,8 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 			return asleep ? ASLEEP : STUCK;
 		if (barrier + halted + asleep == g->live && asleep)
 			return ASLEEP;
+		if (barrier + halted + asleep + spinning == g->live && spinning)
+			return AGAIN;
 	}
 }
 
@@ -608,7 +630,9 @@ static void *worker_main(void *arg)
 				continue;
 			case AGAIN:
 				idle = false;
-				k->grow |= g->visits > 1;
+				/* Spinners wait for others, which must be let in; what just
+				 * takes long does not, unless all else fails. */
+				k->grow |= g->spinning || g->visits % 64 == 0;
 				break;
 			case ASLEEP:
 				k->grow = 1;

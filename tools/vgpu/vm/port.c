@@ -504,8 +504,10 @@ uint32_t vm_access(struct vm_port *p, enum vm_op op, const uint64_t addr[VM_LANE
 
 	if (!mask)
 		return 0;
-	p->accesses++;
 	a0 = addr[__builtin_ctz(mask)];
+	p->accesses++;
+	p->repeats += a0 == p->last;
+	p->last = a0;
 	if (mask != ALL_LANES) {
 		/* Addresses of lanes that are off are noise: give them a harmless one. */
 		for (unsigned l = 0; l < VM_LANES; l++)
@@ -590,6 +592,8 @@ static int span(struct vm_port *p, enum vm_op op, uint64_t va, void *buf, size_t
 	uint8_t *b = buf;
 
 	p->accesses++;
+	p->repeats += va == p->last;
+	p->last = va;
 	while (n) {
 		struct vm_reader *r = door_enter(p);
 		const struct vm_tlbe *e = translate(p, op, va);

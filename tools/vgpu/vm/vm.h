@@ -170,6 +170,9 @@ struct vm_port {
 	} tlb[VM_TLB_SETS];
 	struct vm_fault fault; /* set by the access that returned faulting lanes */
 	uint64_t bytes_read, bytes_written, accesses;
+	/* Accesses whose (first) address was that of the access before: near `accesses` in a loop
+	 * that polls a word, near 0 in one that computes. */
+	uint64_t repeats, last;
 };
 
 void vm_port_init(struct vm_port *p, struct vm *vm, enum vm_client client);
