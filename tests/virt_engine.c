@@ -262,7 +262,7 @@ Test(engine, disabled_kernels_fall_back_to_the_cpu, .timeout = 300)
 		const char *name[3];
 		uint32_t n, cpu;
 	} sets[] = {
-		{{"matmul_q6_k"}, 1, 6}, /* some matmuls: device and host in turns */
+		{{"matmul_q6_k"}, 1, 7}, /* some matmuls: device and host in turns */
 		{{"rmsnorm", "attn"}, 2, 16},
 		{{"add", "silu_mul", "kv_store"}, 3, 25},
 		{{"embed", "headnorm_rope"}, 2, 11},
