@@ -14,9 +14,14 @@
 #include "device.h"
 #include "vm/rawsys.h"
 
-/* How long the pages stay open after the last ring before they are protected again. Longer than
+/* How long the pages stay open after the last ring before they are protected again: longer than
  * the gap between the stores of one batch, shorter than anybody's patience. */
 #define LINGER_NS 30000u
+/* A writer that was let go must get to its store before the pages close, or it would stop a second
+ * time; on a busy machine it may have to wait for a core. */
+#define EXPECT_NS 2000000u
+#define NAP_MIN_NS 1000u
+#define NAP_MAX_NS 16000u
 #define POLL_MIN_NS 5000u
 #define POLL_MAX_NS 2000000u
 #define DOORBELL_POLL_MIN_NS 50000u
@@ -145,7 +150,8 @@ static bool scan(uint64_t *wait, bool *busy)
 
 static void *cp_main(void *arg)
 {
-	uint64_t open_until = 0, lag = DOORBELL_POLL_MIN_NS;
+	uint64_t open_until = 0, lag = DOORBELL_POLL_MIN_NS, nap = NAP_MIN_NS;
+	bool expect = false;
 	int uffd = cp_watch_open();
 
 	(void) arg;
@@ -155,21 +161,27 @@ static void *cp_main(void *arg)
 				       {.fd = uffd, .events = POLLIN}};
 		struct timespec ts;
 		uint64_t wait = ~0ull, drop;
-		bool busy;
+		bool busy, open;
 
 		if (scan(&wait, &busy)) {
 			open_until = cp_now() + LINGER_NS;
 			lag = DOORBELL_POLL_MIN_NS;
+			nap = NAP_MIN_NS;
+			expect = false;
 		}
-		/* Spin only while nothing else wants this core. */
-		if (!busy && !cp_watch_armed() && cp_now() < open_until) {
-			__builtin_ia32_pause();
-			if (!__atomic_load_n(&E.kicked, __ATOMIC_RELAXED))
-				continue;
-		}
-		if (!cp_watch_armed() || uffd < 0) {
+		/* The pages stay open for a while. Short naps, no spinning: the core may be the very
+		 * one that the writer needs. With workgroups running there is no hurry to see the
+		 * next ring, and none to close before an expected one. */
+		open = (!busy || expect) && !cp_watch_armed() && cp_now() < open_until;
+		if (open) {
+			if (nap < wait)
+				wait = nap;
+			if (nap < NAP_MAX_NS)
+				nap *= 2;
+		} else if (!cp_watch_armed() || uffd < 0) {
 			bool watched = cp_watch_arm();
 
+			expect = false;
 			/* A ring from before the pages closed has no message: look again. */
 			if (scan(&wait, &busy)) {
 				open_until = cp_now() + LINGER_NS;
@@ -189,7 +201,9 @@ static void *cp_main(void *arg)
 			rawsys3(SYS_read, E.wake, &drop, 8);
 		if (fd[1].revents & POLLIN) {
 			cp_watch_drain();
-			open_until = cp_now() + LINGER_NS;
+			open_until = cp_now() + EXPECT_NS;
+			nap = NAP_MIN_NS;
+			expect = true;
 		}
 	}
 	return NULL;

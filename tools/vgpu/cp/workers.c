@@ -8,6 +8,7 @@
  * here, on any number of cores.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -553,6 +554,7 @@ static void rest(struct worker *k, uint64_t seen, uint64_t until)
 			__builtin_ia32_pause();
 		if (__atomic_load_n(&S.seq, __ATOMIC_ACQUIRE) != seen)
 			return;
+		sched_yield(); /* the host may need this core to write the next packet */
 	}
 	pthread_mutex_lock(&S.lock);
 	if (__atomic_load_n(&S.seq, __ATOMIC_RELAXED) == seen &&
