@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* glibc's own entry points that its headers do not declare to everybody. */
@@ -248,6 +249,35 @@ HOOK int faccessat(int dirfd, const char *path, int mode, int flags)
 	char buf[PATH_BUF];
 
 	return REAL(faccessat)(dirfd, mapped(path, buf), mode, flags);
+}
+
+/* ls and friends look for access lists of everything they show. */
+HOOK ssize_t getxattr(const char *path, const char *name, void *value, size_t n)
+{
+	char buf[PATH_BUF];
+
+	return REAL(getxattr)(mapped(path, buf), name, value, n);
+}
+
+HOOK ssize_t lgetxattr(const char *path, const char *name, void *value, size_t n)
+{
+	char buf[PATH_BUF];
+
+	return REAL(lgetxattr)(mapped(path, buf), name, value, n);
+}
+
+HOOK ssize_t listxattr(const char *path, char *list, size_t n)
+{
+	char buf[PATH_BUF];
+
+	return REAL(listxattr)(mapped(path, buf), list, n);
+}
+
+HOOK ssize_t llistxattr(const char *path, char *list, size_t n)
+{
+	char buf[PATH_BUF];
+
+	return REAL(llistxattr)(mapped(path, buf), list, n);
 }
 
 HOOK int chdir(const char *path)

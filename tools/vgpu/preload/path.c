@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "drm/drm_file.h"
 #include "drm/sysfs.h"
+#include "vm/rawsys.h"
 
 static const struct {
 	const char *prefix;
@@ -33,7 +35,8 @@ static bool under(const char *path, const char *prefix)
 	return !strncmp(path, prefix, n) && (!path[n] || path[n] == '/' || prefix[n - 1] == ':');
 }
 
-/* Doubled slashes and "." components go; ".." stays, for links to be followed properly. */
+/* Doubled slashes and "." components go; ".." and a final slash stay, for links to be followed as
+ * the caller means it. */
 static bool normalise(const char *path, char *out)
 {
 	size_t n = 0;
@@ -51,8 +54,6 @@ static bool normalise(const char *path, char *out)
 			return false;
 		out[n++] = *path++;
 	}
-	if (n > 1 && out[n - 1] == '/')
-		n--;
 	out[n] = 0;
 	return true;
 }
@@ -127,6 +128,19 @@ static void refresh(const char *rel)
 		tree_write(rel, text, (size_t)n);
 }
 
+/* The way down to the device exists on most machines; where it does not, it is ours too. */
+static bool pci_parent(const char *path)
+{
+	static const char *const parents[] = {"/sys/devices/pci0000:00",
+					      "/sys/devices/pci0000:00/0000:00:08.1"};
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (!strcmp(path, parents[i]))
+			return rawsys3(SYS_faccessat, AT_FDCWD, path, F_OK) != 0;
+	}
+	return false;
+}
+
 static bool pci_path(const char *path, char *pci)
 {
 	if (strncmp(path, "/sys/devices/pci0000:00/0000:00:08.1", 36) &&
@@ -190,7 +204,7 @@ enum path_kind path_slow(const char *in, char *buf)
 		refresh(path + 1);
 		return PATH_MAPPED;
 	}
-	if (pci_path(path, pci)) {
+	if (pci_path(path, pci) || pci_parent(path)) {
 		root = tree_root(SYSFS_DRM);
 		if (!root || snprintf(buf, PATH_BUF, "%s%s", root, path) >= PATH_BUF)
 			return PATH_OTHER;

@@ -53,10 +53,14 @@ static int write_file(const char *rel, const char *text, size_t len)
 	long fd;
 
 	snprintf(path, sizeof(path), "%s/%s", root, rel);
-	fd = sys_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	fd = sys_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0444);
 	if (fd == -ENOENT) {
 		make_parents(path);
-		fd = sys_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+		fd = sys_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0444);
+	} else if (fd == -EACCES) {
+		/* Read-only as in sysfs, and we are not root: a new file in its place. */
+		rawsys3(SYS_unlinkat, AT_FDCWD, path, 0);
+		fd = sys_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0444);
 	}
 	if (fd < 0)
 		return (int)fd;
@@ -81,6 +85,7 @@ static void note_node(const char *rel)
 	else
 		return;
 	snprintf(path, sizeof(path), "%s/%s", root, rel);
+	rawsys4(SYS_fchmodat, AT_FDCWD, path, 0666, 0);
 	if (n_nodes < 3 && !rawsys4(SYS_newfstatat, AT_FDCWD, path, &st, 0)) {
 		nodes[n_nodes].dev = st.st_dev;
 		nodes[n_nodes].ino = st.st_ino;
