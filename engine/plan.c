@@ -369,7 +369,7 @@ void plan_free(struct plan *p)
 {
 	if (!p)
 		return;
-	for (uint32_t i = 0; i < p->n_graphs; i++) {
+	for (uint32_t i = 0; p->graphs && i < p->n_graphs; i++) {
 		free(p->graphs[i].place);
 		free(p->graphs[i].node);
 	}

@@ -23,31 +23,33 @@ struct programs {
 	uint32_t n;
 };
 
+static int read_stream(FILE *f, void **out, size_t *size)
+{
+	struct stat st;
+	void *p;
+
+	if (fstat(fileno(f), &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_size > MAX_FILE)
+		return -EINVAL;
+	p = malloc((size_t)st.st_size + 1);
+	if (!p)
+		return -ENOMEM;
+	if (fread(p, 1, (size_t)st.st_size, f) != (size_t)st.st_size) {
+		free(p);
+		return -EIO;
+	}
+	*out = p;
+	*size = (size_t)st.st_size;
+	return 0;
+}
+
+/* -ENOENT is for the caller to judge; anything else is said in err. */
 static int read_file(const char *path, void **out, size_t *size, char *err, size_t errlen)
 {
 	FILE *f = fopen(path, "rbe");
-	struct stat st;
-	void *p = NULL;
-	int ret = 0;
+	int ret = f ? read_stream(f, out, size) : -errno;
 
-	if (!f || fstat(fileno(f), &st) < 0)
-		ret = -errno;
-	else if (!S_ISREG(st.st_mode) || st.st_size > MAX_FILE)
-		ret = -EINVAL;
-	if (ret < 0)
-		goto out;
-	p = malloc((size_t)st.st_size + 1);
-	if (!p)
-		ret = -ENOMEM;
-	else if (fread(p, 1, (size_t)st.st_size, f) != (size_t)st.st_size)
-		ret = -EIO;
-	if (ret < 0)
-		goto out;
-	*out = p;
-	*size = (size_t)st.st_size;
-	p = NULL;
-out:
-	free(p);
 	if (f)
 		fclose(f);
 	if (ret < 0 && ret != -ENOENT)
