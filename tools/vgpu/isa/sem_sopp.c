@@ -144,6 +144,11 @@ SEM(S_RFE_B64)
 	x->w->pc = isa_sread64(x, in, in->src[0]) & 0xffffffffffffull;
 	x->w->priv = 0;
 	x->w->status &= ~(1u << 5);
+	/* HALT, set by the handler, holds only outside privileged mode: from here on. */
+	if (x->w->status & 1u << 13) {
+		x->w->state = WAVE_HALTED;
+		x->w->stop = STOP_NONE;
+	}
 }
 
 /* The two halves of wave64 one after the other, when a loop body wants it so. */
