@@ -5,12 +5,16 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,14 +28,16 @@
  *	v_lshlrev_b32 v2, 2, v2;  s_lshl_b32 s8, s2, 16;  v_or_b32 v3, s8, v0
  *	global_store_b32 v2, v3, s[4:5];  s_endpgm */
 static const uint32_t P_IDS[] = {
-	0xf4040100, 0xf8000000, 0xf4000180, 0xf8000008, 0xbf89fc07, 0x96070602, 0x360200ff, 0x000003ff,
-	0x4a040207, 0x30040482, 0x84089002, 0x38060008, 0xdc6a0000, 0x00040302, 0xbfb00000,
+	0xf4040100, 0xf8000000, 0xf4000180, 0xf8000008, 0xbf89fc07,
+	0x96070602, 0x360200ff, 0x000003ff, 0x4a040207, 0x30040482,
+	0x84089002, 0x38060008, 0xdc6a0000, 0x00040302, 0xbfb00000,
 };
 /* every lane adds 1 to *out
  *	s_load_b64 s[4:5], s[0:1], 0x0;  v_mov_b32 v1, 0;  v_mov_b32 v2, 1;  s_waitcnt lgkmcnt(0)
  *	global_atomic_add_u32 v1, v2, s[4:5];  s_endpgm */
 static const uint32_t P_COUNT[] = {
-	0xf4040100, 0xf8000000, 0x7e020280, 0x7e040281, 0xbf89fc07, 0xdcd60000, 0x00040201, 0xbfb00000,
+	0xf4040100, 0xf8000000, 0x7e020280, 0x7e040281,
+	0xbf89fc07, 0xdcd60000, 0x00040201, 0xbfb00000,
 };
 /* spins until out[2] is not 0, then like P_COUNT
  *	s_load_b64 s[4:5], s[0:1], 0x0;  s_waitcnt lgkmcnt(0)
@@ -39,8 +45,8 @@ static const uint32_t P_COUNT[] = {
  *	s_cbranch_scc1 L;  v_mov_b32 v1, 0;  v_mov_b32 v2, 1
  *	global_atomic_add_u32 v1, v2, s[4:5];  s_endpgm */
 static const uint32_t P_SPIN[] = {
-	0xf4040100, 0xf8000000, 0xbf89fc07, 0xf4004182, 0xf8000008, 0xbf89fc07, 0xbf068006, 0xbfa2fffb,
-	0x7e020280, 0x7e040281, 0xdcd60000, 0x00040201, 0xbfb00000,
+	0xf4040100, 0xf8000000, 0xbf89fc07, 0xf4004182, 0xf8000008, 0xbf89fc07, 0xbf068006,
+	0xbfa2fffb, 0x7e020280, 0x7e040281, 0xdcd60000, 0x00040201, 0xbfb00000,
 };
 /* one lane of each group adds 1 to out[0], spins until it reads kernarg[8], adds 1 to out[1]
  *	s_load_b64 s[4:5], s[0:1], 0x0;  s_load_b32 s6, s[0:1], 0x8;  v_mov_b32 v1, 0
@@ -49,9 +55,9 @@ static const uint32_t P_SPIN[] = {
  * L:	s_load_b32 s7, s[4:5], 0x0 glc;  s_waitcnt lgkmcnt(0);  s_cmp_lg_u32 s7, s6
  *	s_cbranch_scc1 L;  global_atomic_add_u32 v1, v2, s[4:5] offset:4;  s_endpgm */
 static const uint32_t P_GRID[] = {
-	0xf4040100, 0xf8000000, 0xf4000180, 0xf8000008, 0x7e020280, 0x7e040281, 0xbefe0081, 0xbf89fc07,
-	0xdcd60000, 0x00040201, 0xf40041c2, 0xf8000000, 0xbf89fc07, 0xbf070607, 0xbfa2fffb, 0xdcd60004,
-	0x00040201, 0xbfb00000,
+	0xf4040100, 0xf8000000, 0xf4000180, 0xf8000008, 0x7e020280, 0x7e040281,
+	0xbefe0081, 0xbf89fc07, 0xdcd60000, 0x00040201, 0xf40041c2, 0xf8000000,
+	0xbf89fc07, 0xbf070607, 0xbfa2fffb, 0xdcd60004, 0x00040201, 0xbfb00000,
 };
 /* groups of 128: lds[t] = 3t; barrier; out[t] = lds[127 - t]
  *	s_load_b64 s[4:5], s[0:1], 0x0;  v_and_b32 v0, 0x3ff, v0;  v_lshlrev_b32 v1, 2, v0
@@ -59,23 +65,23 @@ static const uint32_t P_GRID[] = {
  *	v_sub_nc_u32 v3, 0x1fc, v1;  ds_load_b32 v4, v3;  s_waitcnt lgkmcnt(0)
  *	global_store_b32 v1, v4, s[4:5];  s_endpgm */
 static const uint32_t P_BARRIER[] = {
-	0xf4040100, 0xf8000000, 0x360000ff, 0x000003ff, 0x30020082, 0x16040083, 0xd8340000, 0x00000201,
-	0xbf89fc07, 0xbfbd0000, 0x4c0602ff, 0x000001fc, 0xd8d80000, 0x04000003, 0xbf89fc07, 0xdc6a0000,
-	0x00040401, 0xbfb00000,
+	0xf4040100, 0xf8000000, 0x360000ff, 0x000003ff, 0x30020082, 0x16040083,
+	0xd8340000, 0x00000201, 0xbf89fc07, 0xbfbd0000, 0x4c0602ff, 0x000001fc,
+	0xd8d80000, 0x04000003, 0xbf89fc07, 0xdc6a0000, 0x00040401, 0xbfb00000,
 };
 /* lane 5 stores 7 to *out
  *	s_load_b64 s[4:5], s[0:1], 0x0;  s_mov_b32 exec_lo, 0x20;  v_mov_b32 v1, 0
  *	v_mov_b32 v2, 7;  s_waitcnt lgkmcnt(0);  global_store_b32 v1, v2, s[4:5];  s_endpgm */
 static const uint32_t P_STORE[] = {
-	0xf4040100, 0xf8000000, 0xbefe00a0, 0x7e020280, 0x7e040287, 0xbf89fc07, 0xdc6a0000, 0x00040201,
-	0xbfb00000,
+	0xf4040100, 0xf8000000, 0xbefe00a0, 0x7e020280, 0x7e040287,
+	0xbf89fc07, 0xdc6a0000, 0x00040201, 0xbfb00000,
 };
 /* s_trap 3 before *out = 9
  *	s_load_b64 s[4:5], s[0:1], 0x0;  v_mov_b32 v1, 0;  v_mov_b32 v2, 9;  s_trap 3
  *	s_waitcnt lgkmcnt(0);  global_store_b32 v1, v2, s[4:5];  s_endpgm */
 static const uint32_t P_TRAP[] = {
-	0xf4040100, 0xf8000000, 0x7e020280, 0x7e040289, 0xbf900003, 0xbf89fc07, 0xdc6a0000, 0x00040201,
-	0xbfb00000,
+	0xf4040100, 0xf8000000, 0x7e020280, 0x7e040289, 0xbf900003,
+	0xbf89fc07, 0xdc6a0000, 0x00040201, 0xbfb00000,
 };
 /* A second-level handler: tma[0] = ttmp1, tma[1] = doorbell, reports exception 2, returns
  *	v_mov_b32 v10, 0;  v_mov_b32 v11, ttmp1;  global_store_b32 v10, v11, ttmp[14:15]
@@ -85,9 +91,9 @@ static const uint32_t P_TRAP[] = {
  *	s_mov_b32 m0, ttmp4;  s_add_u32 ttmp0, ttmp0, 4;  s_addc_u32 ttmp1, ttmp1, 0
  *	s_and_b32 ttmp1, ttmp1, 0xffff;  s_rfe_b64 ttmp[0:1] */
 static const uint32_t P_HANDLER[] = {
-	0x7e140280, 0x7e16026d, 0xdc6a0000, 0x007a0b0a, 0xbef04c80, 0xbf89fc07, 0x7e160270, 0xdc6a0004,
-	0x007a0b0a, 0xbef0007d, 0xbefd00ff, 0x00000807, 0xbf800000, 0xbfb60001, 0xbefd0070, 0x806c846c,
-	0x826d806d, 0x8b6dff6d, 0x0000ffff, 0xbe804a6c,
+	0x7e140280, 0x7e16026d, 0xdc6a0000, 0x007a0b0a, 0xbef04c80, 0xbf89fc07, 0x7e160270,
+	0xdc6a0004, 0x007a0b0a, 0xbef0007d, 0xbefd00ff, 0x00000807, 0xbf800000, 0xbfb60001,
+	0xbefd0070, 0x806c846c, 0x826d806d, 0x8b6dff6d, 0x0000ffff, 0xbe804a6c,
 };
 /* s_nop 0;  no such instruction */
 static const uint32_t P_ILLEGAL[] = {0xbf800000, 0xbfff0000, 0xbfb00000};
@@ -100,9 +106,9 @@ static const uint32_t P_EXPORT[] = {0xbf800000, 0xf800080f, 0x00000000, 0xbfb000
  *	s_waitcnt vmcnt(0) lgkmcnt(0);  s_lshl_b32 s6, s2, 8;  v_add_nc_u32 v3, s6, v3
  *	global_store_b32 v3, v2, s[4:5];  s_endpgm */
 static const uint32_t P_SCRATCH[] = {
-	0xf4040100, 0xf8000000, 0x360000ff, 0x000003ff, 0x16020085, 0xdc690010, 0x007c0100, 0xbc7c0000,
-	0xdc510010, 0x027c0000, 0x30060082, 0xbf890007, 0x84068802, 0x4a060606, 0xdc6a0000, 0x00040203,
-	0xbfb00000,
+	0xf4040100, 0xf8000000, 0x360000ff, 0x000003ff, 0x16020085, 0xdc690010,
+	0x007c0100, 0xbc7c0000, 0xdc510010, 0x027c0000, 0x30060082, 0xbf890007,
+	0x84068802, 0x4a060606, 0xdc6a0000, 0x00040203, 0xbfb00000,
 };
 /* s_mov_b32 m0, 5;  s_nop 0;  s_sendmsg sendmsg(MSG_INTERRUPT);  s_endpgm */
 static const uint32_t P_MSG[] = {0xbefd0085, 0xbf800000, 0xbfb60001, 0xbfb00000};
@@ -111,8 +117,8 @@ static const uint32_t P_MSG[] = {0xbefd0085, 0xbf800000, 0xbfb60001, 0xbfb00000}
  * L:	s_sleep 10;  s_load_b32 s6, s[4:5], 0x8 glc;  s_waitcnt lgkmcnt(0)
  *	s_cmp_eq_u32 s6, 0;  s_cbranch_scc1 L;  s_endpgm */
 static const uint32_t P_SLEEP[] = {
-	0xf4040100, 0xf8000000, 0xbf89fc07, 0xbf83000a, 0xf4004182, 0xf8000008, 0xbf89fc07, 0xbf068006,
-	0xbfa2fffa, 0xbfb00000,
+	0xf4040100, 0xf8000000, 0xbf89fc07, 0xbf83000a, 0xf4004182,
+	0xf8000008, 0xbf89fc07, 0xbf068006, 0xbfa2fffa, 0xbfb00000,
 };
 
 /* ---- a client ------------------------------------------------------------ */
@@ -153,7 +159,7 @@ static void *collect(void *arg)
 {
 	struct cp_irq irq;
 
-	(void) arg;
+	(void)arg;
 	while (cp_irq_next(&irq)) {
 		unsigned n = __atomic_load_n(&nirqs, __ATOMIC_RELAXED);
 
@@ -170,7 +176,7 @@ static uint64_t now_ns(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t) t.tv_sec * 1000000000u + (uint64_t) t.tv_nsec;
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* Waits up to five seconds for cond. */
@@ -185,7 +191,8 @@ static uint64_t now_ns(void)
 
 static const struct cp_irq *irq(unsigned i)
 {
-	cr_assert(WAIT_FOR(__atomic_load_n(&nirqs, __ATOMIC_ACQUIRE) > i), "interrupt %u is missing", i);
+	cr_assert(WAIT_FOR(__atomic_load_n(&nirqs, __ATOMIC_ACQUIRE) > i),
+		  "interrupt %u is missing", i);
 	return &irqs[i];
 }
 
@@ -196,8 +203,8 @@ static void *map_bo(struct vm_bo **bo, uint64_t va, uint64_t size, unsigned perm
 	return vm_bo_kmap(*bo);
 }
 
-#define U32(off) (*(uint32_t *) (page + (off)))
-#define U64(off) (*(uint64_t *) (page + (off)))
+#define U32(off) (*(uint32_t *)(page + (off)))
+#define U64(off) (*(uint64_t *)(page + (off)))
 
 static void fill_amd_queue(void)
 {
@@ -217,10 +224,10 @@ static void fill_amd_queue(void)
 	U64(0xb8) = ~0ull;
 	U64(0xc0) = PAGE + INACTIVE;
 	U64(0xd0) = ~0ull;
-	*(int64_t *) (page + INACTIVE) = 1;
-	*(int64_t *) (page + DOORBELL) = -1;
-	*(uint64_t *) (page + DOORBELL + 8) = (uint64_t) (bell_page + BELL);
-	*(uint64_t *) (page + DOORBELL + 0x30) = PAGE;
+	*(int64_t *)(page + INACTIVE) = 1;
+	*(int64_t *)(page + DOORBELL) = -1;
+	*(uint64_t *)(page + DOORBELL + 8) = (uint64_t)(bell_page + BELL);
+	*(uint64_t *)(page + DOORBELL + 0x30) = PAGE;
 }
 
 static void open_device(void)
@@ -240,11 +247,11 @@ static void open_device(void)
 	data = map_bo(&data_bo, DATA, DATA_BYTES, VM_W);
 	scratch = map_bo(&scratch_bo, SCRATCH, SCRATCH_BYTES, VM_W);
 	for (unsigned i = 0; i < RING_BYTES; i += 64)
-		*(uint16_t *) (ring + i) = 1;
+		*(uint16_t *)(ring + i) = 1;
 	cr_assert_eq(cp_doorbells_create(vm, &bells, &fd, &off), 0);
-	bell_page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t) off);
-	cr_assert_neq((void *) bell_page, MAP_FAILED);
-	cp_doorbells_mapped(bells, (void *) bell_page, 8192);
+	bell_page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)off);
+	cr_assert_neq((void *)bell_page, MAP_FAILED);
+	cp_doorbells_mapped(bells, (void *)bell_page, 8192);
 	fill_amd_queue();
 	mqd = (struct cp_mqd){
 		.type = CP_AQL,
@@ -276,8 +283,8 @@ static void stop(void)
 	cp_queue_destroy(queue);
 	cp_stop();
 	pthread_join(irq_thread, NULL);
-	cp_doorbells_unmapped(bells, (void *) bell_page, 8192);
-	munmap((void *) bell_page, 8192);
+	cp_doorbells_unmapped(bells, (void *)bell_page, 8192);
+	munmap((void *)bell_page, 8192);
 	cp_doorbells_destroy(bells);
 	vm_destroy(vm);
 	vm_bo_unref(ring_bo);
@@ -300,12 +307,12 @@ static uint64_t kernel_at(const uint32_t *words, size_t bytes, uint32_t rsrc2, u
 	uint32_t at = code_used;
 
 	memset(code + at, 0, 64);
-	*(int64_t *) (code + at + 16) = 256;
-	*(uint32_t *) (code + at + 48) = 1 | 0xc0u << 12 | 1u << 21 | 1u << 23; /* 16 VGPRs */
-	*(uint32_t *) (code + at + 52) = 2 << 1 | 1 << 7 | 2 << 11 | rsrc2;
-	*(uint16_t *) (code + at + 56) = properties;
+	*(int64_t *)(code + at + 16) = 256;
+	*(uint32_t *)(code + at + 48) = 1 | 0xc0u << 12 | 1u << 21 | 1u << 23; /* 16 VGPRs */
+	*(uint32_t *)(code + at + 52) = 2 << 1 | 1 << 7 | 2 << 11 | rsrc2;
+	*(uint16_t *)(code + at + 56) = properties;
 	memcpy(code + at + 256, words, bytes);
-	code_used += 256 + (uint32_t) ((bytes + 511) & ~255ul);
+	code_used += 256 + (uint32_t)((bytes + 511) & ~255ul);
 	return CODE + at;
 }
 
@@ -330,7 +337,7 @@ static struct packet packet(uint64_t kernel, uint32_t grid, uint16_t wg, uint64_
 
 static uint64_t sig(unsigned i, int64_t value)
 {
-	int64_t *s = (int64_t *) (page + SIGNALS + 64 * i);
+	int64_t *s = (int64_t *)(page + SIGNALS + 64 * i);
 
 	s[0] = 1;
 	s[1] = value;
@@ -339,7 +346,7 @@ static uint64_t sig(unsigned i, int64_t value)
 
 static int64_t value(unsigned i)
 {
-	return __atomic_load_n((int64_t *) (page + SIGNALS + 64 * i + 8), __ATOMIC_ACQUIRE);
+	return __atomic_load_n((int64_t *)(page + SIGNALS + 64 * i + 8), __ATOMIC_ACQUIRE);
 }
 
 static void write_packet(uint64_t index, const void *p)
@@ -347,14 +354,14 @@ static void write_packet(uint64_t index, const void *p)
 	uint8_t *slot = ring + index % (RING_BYTES / 64) * 64;
 	uint32_t first;
 
-	memcpy(slot + 4, (const uint8_t *) p + 4, 60);
+	memcpy(slot + 4, (const uint8_t *)p + 4, 60);
 	memcpy(&first, p, 4);
-	__atomic_store_n((uint32_t *) slot, first, __ATOMIC_RELEASE);
+	__atomic_store_n((uint32_t *)slot, first, __ATOMIC_RELEASE);
 }
 
 static void ring_bell(uint64_t v)
 {
-	__atomic_store_n((uint64_t *) &bell_page[BELL], v, __ATOMIC_RELEASE);
+	__atomic_store_n((uint64_t *)&bell_page[BELL], v, __ATOMIC_RELEASE);
 }
 
 static void submit(const void *p)
@@ -372,8 +379,8 @@ static uint64_t read_index(void)
 
 static void kernargs(uint64_t out, uint32_t n)
 {
-	*(uint64_t *) args = out;
-	*(uint32_t *) (args + 8) = n;
+	*(uint64_t *)args = out;
+	*(uint32_t *)(args + 8) = n;
 }
 
 /* ---- dispatch ------------------------------------------------------------ */
@@ -390,7 +397,7 @@ Test(vgpu_cp, a_dispatch_completes)
 		cr_assert_eq(data[i], (i / 64) << 16 | i % 64, "item %u is 0x%x", i, data[i]);
 	cr_assert_eq(data[1000], 0, "the last workgroup is cut off at the grid's edge");
 	cr_assert_eq(read_index(), 1);
-	cr_assert_eq(*(uint16_t *) ring, 1, "a consumed header is INVALID");
+	cr_assert_eq(*(uint16_t *)ring, 1, "a consumed header is INVALID");
 	cp_stats(&st);
 	cr_assert_eq(st.packets, 1);
 	cr_assert_eq(st.dispatches, 1);
@@ -463,7 +470,7 @@ Test(vgpu_cp, many_packets_wrap_the_ring)
 	cr_assert_eq(data[0], 500 * 64);
 	cr_assert(WAIT_FOR(read_index() == 500));
 	for (unsigned i = 0; i < RING_BYTES; i += 64)
-		cr_assert_eq(*(uint16_t *) (ring + i), 1);
+		cr_assert_eq(*(uint16_t *)(ring + i), 1);
 }
 
 Test(vgpu_cp, one_bell_for_a_batch)
@@ -525,7 +532,7 @@ Test(vgpu_cp, a_spinning_queue_does_not_stop_another)
 	kernargs(DATA, 0);
 	count.header &= (uint16_t) ~(1u << 8);
 	count.kernarg = ARGS + 64;
-	*(uint64_t *) (args + 64) = DATA + 4096;
+	*(uint64_t *)(args + 64) = DATA + 4096;
 	submit(&spin);
 	submit(&count);
 	cr_assert(WAIT_FOR(value(1) == 0));
@@ -608,7 +615,11 @@ Test(vgpu_cp, barrier_on_a_value)
 		int64_t value, mask;
 		uint32_t cond, reserved1;
 		uint64_t reserved[2], completion;
-	} b = {.header = 2u << 16, .signal = sig(1, 5), .value = 7, .mask = 0xff, .cond = 3,
+	} b = {.header = 2u << 16,
+	       .signal = sig(1, 5),
+	       .value = 7,
+	       .mask = 0xff,
+	       .cond = 3,
 	       .completion = sig(0, 1)};
 
 	submit(&b);
@@ -623,23 +634,23 @@ Test(vgpu_cp, mailbox_raises_an_interrupt)
 	struct packet p = packet(KERNEL(P_COUNT), 64, 64, sig(0, 1));
 
 	kernargs(DATA, 0);
-	*(uint64_t *) (page + SIGNALS + 0x10) = PAGE + MAILBOX;
-	*(uint32_t *) (page + SIGNALS + 0x18) = 17;
-	*(uint64_t *) (page + MAILBOX) = ~0ull;
+	*(uint64_t *)(page + SIGNALS + 0x10) = PAGE + MAILBOX;
+	*(uint32_t *)(page + SIGNALS + 0x18) = 17;
+	*(uint64_t *)(page + MAILBOX) = ~0ull;
 	submit(&p);
 	cr_assert_eq(irq(0)->kind, CP_IRQ_EVENT);
 	cr_assert_eq(irq(0)->event_id, 17);
 	cr_assert_eq(irq(0)->queue_id, 1);
 	cr_assert_eq(value(0), 0, "the value is down before the interrupt");
-	cr_assert_eq(*(uint64_t *) (page + MAILBOX), 17);
+	cr_assert_eq(*(uint64_t *)(page + MAILBOX), 17);
 	cr_assert_eq(read_index(), 1);
-	cr_assert_eq(*(uint64_t *) (page + SIGNALS + 0x20), 0, "times only where profiling is on");
+	cr_assert_eq(*(uint64_t *)(page + SIGNALS + 0x20), 0, "times only where profiling is on");
 }
 
 Test(vgpu_cp, profiling_writes_times)
 {
 	struct packet p = packet(KERNEL(P_COUNT), 64, 64, sig(0, 1));
-	uint64_t t = vgpu_clock_gpu(), *ts = (uint64_t *) (page + SIGNALS + 0x20);
+	uint64_t t = vgpu_clock_gpu(), *ts = (uint64_t *)(page + SIGNALS + 0x20);
 
 	U32(0xb4) |= 8;
 	kernargs(DATA, 0);
@@ -754,7 +765,7 @@ Test(vgpu_cp, bad_packets)
 		{"vendor format", 23, 256, packet(k, 32, 32, 0)},
 	};
 
-	*(uint32_t *) (code + (big - CODE) + 48) |= 63;
+	*(uint32_t *)(code + (big - CODE) + 48) |= 63;
 	t[0].p.setup = 0;
 	t[4].p.group_bytes = 65537;
 	t[9].p.header |= 1 << 14;
@@ -776,7 +787,7 @@ Test(vgpu_cp, bad_packets)
 		cr_assert_eq(irq(i)->kind, CP_IRQ_QUEUE_ERROR);
 		cr_assert_eq(irq(i)->code, t[i].code, "%s: code %u, %s", t[i].what, irq(i)->code,
 			     irq(i)->text);
-		cr_assert_eq(*(int64_t *) (page + INACTIVE + 8), t[i].inactive, "%s", t[i].what);
+		cr_assert_eq(*(int64_t *)(page + INACTIVE + 8), t[i].inactive, "%s", t[i].what);
 		/* The queue is down: a good packet behind it does not run. */
 		cr_assert_eq(read_index(), 0);
 	}
@@ -823,7 +834,7 @@ Test(vgpu_cp, fetch_fault)
 	uint64_t k = KERNEL(P_COUNT);
 	struct packet p = packet(k, 32, 32, sig(0, 1));
 
-	*(int64_t *) (code + (k - CODE) + 16) = (int64_t) (DATA - k); /* not executable */
+	*(int64_t *)(code + (k - CODE) + 16) = (int64_t)(DATA - k); /* not executable */
 	submit(&p);
 	cr_assert_eq(irq(0)->kind, CP_IRQ_VM_FAULT);
 	cr_assert_eq(irq(0)->fault.client, VM_CLIENT_SQC_INST);
@@ -902,19 +913,19 @@ static void give_scratch(uint32_t lane_bytes, unsigned waves_per_se)
 	U32(0x90) = SCRATCH;
 	U32(0x98) = wave * waves_per_se * 2;
 	U64(0xa0) = SCRATCH;
-	U64(0xa8) = (uint64_t) wave * waves_per_se * 2;
+	U64(0xa8) = (uint64_t)wave * waves_per_se * 2;
 	U32(0xb0) = wave / 64;
 }
 
 Test(vgpu_cp, scratch_handshake)
 {
 	struct packet p = packet(KERNEL(P_SCRATCH), 32 * 200, 64, sig(0, 1));
-	int64_t *inactive = (int64_t *) (page + INACTIVE + 8);
+	int64_t *inactive = (int64_t *)(page + INACTIVE + 8);
 
 	p.wg[0] = 32;
 	p.private_bytes = 260;
-	*(uint64_t *) (page + INACTIVE + 0x10) = PAGE + MAILBOX;
-	*(uint32_t *) (page + INACTIVE + 0x18) = 9;
+	*(uint64_t *)(page + INACTIVE + 0x10) = PAGE + MAILBOX;
+	*(uint32_t *)(page + INACTIVE + 0x18) = 9;
 	kernargs(DATA, 0);
 	/* s_lshl_b32 s6, s2, 8 in P_SCRATCH strides by 64 items: fewer groups, same idea. */
 	submit(&p);
@@ -929,7 +940,7 @@ Test(vgpu_cp, scratch_handshake)
 		for (unsigned i = 0; i < 32; i++)
 			cr_assert_eq(data[g * 64 + i], 5 * i, "group %u lane %u", g, i);
 	/* Offset 16 of every lane lies behind offsets 0..15 of all lanes. */
-	cr_assert_eq(*(uint32_t *) (scratch + 16 * 32 + 4 * 31), 5 * 31);
+	cr_assert_eq(*(uint32_t *)(scratch + 16 * 32 + 4 * 31), 5 * 31);
 	/* A second dispatch needs no handshake. */
 	p.signal = sig(1, 1);
 	submit(&p);
@@ -992,7 +1003,7 @@ static double cpu_seconds(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 Test(vgpu_cp, idle_costs_nothing)
@@ -1050,31 +1061,76 @@ static void put(const uint32_t *w, unsigned dwords, unsigned unit)
 	uint64_t at = U64(0x38) * unit / 4;
 
 	for (unsigned i = 0; i < dwords; i++)
-		((uint32_t *) ring)[(at + i) % (RING_BYTES / 4)] = w[i];
+		((uint32_t *)ring)[(at + i) % (RING_BYTES / 4)] = w[i];
 	__atomic_store_n(&U64(0x38), U64(0x38) + dwords * 4 / unit, __ATOMIC_RELEASE);
 	ring_bell(U64(0x38));
 }
 
-#define PKT3(op, n) (0xc0000000u | ((n) - 2u) << 16 | (op) << 8 | 2)
+#define PKT3(op, n) (0xc0000000u | ((n)-2u) << 16 | (op) << 8 | 2)
 
 Test(vgpu_cp_other, pm4)
 {
 	uint64_t k = KERNEL(P_COUNT) + 256;
 	uint32_t ib[] = {
-		PKT3(0x76, 5), 0x207, 64, 1, 1, /* NUM_THREAD */
-		PKT3(0x76, 4), 0x20c, (uint32_t) (k >> 8), 0, /* PGM */
-		PKT3(0x76, 4), 0x212, 1 | 0xc0u << 12, 2 << 1 | 1 << 7, /* RSRC1, 2 */
-		PKT3(0x76, 4), 0x240, ARGS, 0, /* USER_DATA */
-		PKT3(0x15, 5), 256, 1, 1, 0x8021, /* 256 threads */
-		PKT3(0x10, 2), 0,
+		PKT3(0x76, 5),
+		0x207,
+		64,
+		1,
+		1, /* NUM_THREAD */
+		PKT3(0x76, 4),
+		0x20c,
+		(uint32_t)(k >> 8),
+		0, /* PGM */
+		PKT3(0x76, 4),
+		0x212,
+		1 | 0xc0u << 12,
+		2 << 1 | 1 << 7, /* RSRC1, 2 */
+		PKT3(0x76, 4),
+		0x240,
+		ARGS,
+		0, /* USER_DATA */
+		PKT3(0x15, 5),
+		256,
+		1,
+		1,
+		0x8021, /* 256 threads */
+		PKT3(0x10, 2),
+		0,
 	};
 	uint32_t stream[] = {
-		PKT3(0x58, 8), 0, 0, 0, 0, 0, 0, 0,
-		PKT3(0x37, 5), 5u << 8 | 1u << 20, DATA + 64, 0, 0x1234,
-		PKT3(0x3f, 4), ARGS + 1024, 0, sizeof(ib) / 4,
+		PKT3(0x58, 8),
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		PKT3(0x37, 5),
+		5u << 8 | 1u << 20,
+		DATA + 64,
+		0,
+		0x1234,
+		PKT3(0x3f, 4),
+		ARGS + 1024,
+		0,
+		sizeof(ib) / 4,
 		0xffff1000u, /* one-dword NOP */
-		PKT3(0x3c, 7), 1u << 4 | 3, DATA + 128, 0, 1, 0xffffffff, 4,
-		PKT3(0x49, 8), 0x514, 2u << 24 | 1u << 29, DATA + 32, 0, 77, 0, 11,
+		PKT3(0x3c, 7),
+		1u << 4 | 3,
+		DATA + 128,
+		0,
+		1,
+		0xffffffff,
+		4,
+		PKT3(0x49, 8),
+		0x514,
+		2u << 24 | 1u << 29,
+		DATA + 32,
+		0,
+		77,
+		0,
+		11,
 	};
 
 	other(CP_PM4);
@@ -1121,15 +1177,52 @@ Test(vgpu_cp_other, sdma)
 {
 	uint32_t stream[] = {
 		0, /* NOP */
-		2, DATA, 0, 1, 0xaaaa, 0xbbbb, /* WRITE 2 dwords */
-		11 | 2u << 30, DATA + 64, 0, 0x01020304, 63, /* CONST_FILL */
-		1, 4095, 0, DATA, 0, DATA + 8192, 0, /* COPY 4 KiB */
-		13 | 2u << 8, DATA + 16384, 0, /* TIMESTAMP */
-		8 | 3u << 28 | 1u << 31, DATA + 16392, 0, 5, 0xffffffff, 0, /* POLL == 5 */
-		17, 0, 0, 0, 0, /* GCR */
-		10 | 47u << 25, PAGE + 0x308, 0, 0xffffffff, 0xffffffff, 0, 0, 0, /* ADD -1 */
-		5, DATA + 16400, 0, 99, /* FENCE */
-		6, 12, /* TRAP */
+		2,
+		DATA,
+		0,
+		1,
+		0xaaaa,
+		0xbbbb, /* WRITE 2 dwords */
+		11 | 2u << 30,
+		DATA + 64,
+		0,
+		0x01020304,
+		63, /* CONST_FILL */
+		1,
+		4095,
+		0,
+		DATA,
+		0,
+		DATA + 8192,
+		0, /* COPY 4 KiB */
+		13 | 2u << 8,
+		DATA + 16384,
+		0, /* TIMESTAMP */
+		8 | 3u << 28 | 1u << 31,
+		DATA + 16392,
+		0,
+		5,
+		0xffffffff,
+		0, /* POLL == 5 */
+		17,
+		0,
+		0,
+		0,
+		0, /* GCR */
+		10 | 47u << 25,
+		PAGE + 0x308,
+		0,
+		0xffffffff,
+		0xffffffff,
+		0,
+		0,
+		0, /* ADD -1 */
+		5,
+		DATA + 16400,
+		0,
+		99, /* FENCE */
+		6,
+		12, /* TRAP */
 	};
 
 	other(CP_SDMA);
@@ -1168,6 +1261,49 @@ Test(vgpu_cp_other, deterministic_mode)
 	submit(&p);
 	cr_assert(WAIT_FOR(value(0) == 0));
 	cr_assert_eq(data[1], 100);
+	stop();
+}
+
+/* From here on this process is refused userfaultfd(2), as in many containers. */
+static void refuse_userfaultfd(void)
+{
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {sizeof(f) / sizeof(*f), f};
+
+	cr_assert_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog), 0);
+	cr_assert_eq(syscall(SYS_userfaultfd, 0), -1);
+	cr_assert_eq(errno, EPERM);
+}
+
+Test(vgpu_cp_other, without_userfaultfd_doorbells_are_polled)
+{
+	struct packet p = packet(0, 64, 64, 0);
+	double t;
+
+	refuse_userfaultfd();
+	cr_assert_eq(cp_queue_create(&mqd, bells, &queue), 0);
+	cr_assert_eq(cp_queue_map(queue), 0);
+	pthread_create(&irq_thread, NULL, collect, NULL);
+	p.kernel = KERNEL(P_COUNT);
+	kernargs(DATA, 0);
+	for (unsigned i = 0; i < 20; i++) {
+		p.signal = sig(0, 1);
+		submit(&p);
+		cr_assert(WAIT_FOR(value(0) == 0));
+		usleep(i * 500);
+	}
+	cr_assert_eq(data[0], 20 * 64);
+	usleep(100000);
+	t = cpu_seconds();
+	usleep(1000000);
+	t = cpu_seconds() - t;
+	cr_assert_lt(t, 0.015, "an idle second of polling cost %.4f s", t);
 	stop();
 }
 

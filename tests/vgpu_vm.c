@@ -71,14 +71,14 @@ Test(vgpu_vm, pool_accounts_and_reuses)
 	/* All holes have merged again, and the memory is zero. */
 	cr_assert_eq(vm_bo_alloc(VM_POOL_VRAM, 64 * MB, &a), 0);
 	for (size_t i = 0; i < 4 * MB; i += 512)
-		cr_assert_eq(((uint8_t *) vm_bo_kmap(a))[i], 0);
+		cr_assert_eq(((uint8_t *)vm_bo_kmap(a))[i], 0);
 	vm_bo_unref(a);
 }
 
 Test(vgpu_vm, client_maps_the_same_bytes)
 {
 	uint8_t *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, vm_pools_fd(),
-			  (off_t) bo->pool_off);
+			  (off_t)bo->pool_off);
 
 	cr_assert_neq(p, MAP_FAILED);
 	cr_assert_geq(vm_pools_fd(), 1000);
@@ -111,28 +111,28 @@ Test(vgpu_vm, find_among_many)
 	uint32_t v;
 
 	for (unsigned i = 0; i < 1000; i++) /* odd pages, inserted in a scattered order */
-		cr_assert_eq(vm_map(vm, gva(0x10000000 + (uint64_t) (i * 379 % 1000) * 8192), 4096, bo,
-				    (i * 379 % 1000 % 16) * 4096, VM_W, VM_MTYPE_NC),
+		cr_assert_eq(vm_map(vm, gva(0x10000000 + (uint64_t)(i * 379 % 1000) * 8192), 4096,
+				    bo, (i * 379 % 1000 % 16) * 4096, VM_W, VM_MTYPE_NC),
 			     0);
 	for (unsigned i = 0; i < 16; i++)
-		memset(bytes() + i * 4096, (int) i, 4096);
+		memset(bytes() + i * 4096, (int)i, 4096);
 	vm_lock(vm);
 	for (unsigned i = 0; i < 1000; i++) {
-		uint64_t va = 0x10000000 + (uint64_t) i * 8192;
+		uint64_t va = 0x10000000 + (uint64_t)i * 8192;
 
 		cr_assert_eq(vm_find(vm, gva(va + 4095))->start.a, va);
 		cr_assert_null(vm_find(vm, gva(va + 4096)));
 	}
 	vm_unlock(vm);
 	for (unsigned i = 0; i < 1000; i++) {
-		cr_assert_eq(vm_load32(&port, gva(0x10000000 + (uint64_t) i * 8192), &v), 0);
+		cr_assert_eq(vm_load32(&port, gva(0x10000000 + (uint64_t)i * 8192), &v), 0);
 		cr_assert_eq(v, i % 16 * 0x01010101);
-		cr_assert_eq(vm_load32(&port, gva(0x10001000 + (uint64_t) i * 8192), &v), -EFAULT);
+		cr_assert_eq(vm_load32(&port, gva(0x10001000 + (uint64_t)i * 8192), &v), -EFAULT);
 	}
 	for (unsigned i = 0; i < 1000; i += 2)
-		cr_assert_eq(vm_unmap(vm, gva(0x10000000 + (uint64_t) i * 8192)), 0);
+		cr_assert_eq(vm_unmap(vm, gva(0x10000000 + (uint64_t)i * 8192)), 0);
 	for (unsigned i = 0; i < 1000; i++)
-		cr_assert_eq(vm_load32(&port, gva(0x10000000 + (uint64_t) i * 8192), &v),
+		cr_assert_eq(vm_load32(&port, gva(0x10000000 + (uint64_t)i * 8192), &v),
 			     i % 2 ? 0 : -EFAULT);
 }
 
@@ -159,18 +159,18 @@ Test(vgpu_vm, user_pages)
 	struct vm_bo *u;
 	uint64_t v = 0;
 
-	cr_assert_eq(vm_bo_user((uint64_t) p + 1, 4096, &u), -EINVAL);
-	cr_assert_eq(vm_bo_user((uint64_t) p, 16384, &u), 0);
+	cr_assert_eq(vm_bo_user((uint64_t)p + 1, 4096, &u), -EINVAL);
+	cr_assert_eq(vm_bo_user((uint64_t)p, 16384, &u), 0);
 	cr_assert_eq(vm_map(vm, gva(0x200000), 8192, u, 4096, VM_W, VM_MTYPE_NC), 0);
 	p[4096] = 42;
 	cr_assert_eq(vm_add64(&port, gva(0x200000), 1, &v), 0);
 	cr_assert_eq(v, 42);
 	cr_assert_eq(p[4096], 43);
-	cr_assert_eq(vm_user_invalidate(vm, (uint64_t) p, 4096, false), 0, "outside the mapping");
-	cr_assert_eq(vm_user_invalidate(vm, (uint64_t) p + 8192, 4096, false), 1);
+	cr_assert_eq(vm_user_invalidate(vm, (uint64_t)p, 4096, false), 0, "outside the mapping");
+	cr_assert_eq(vm_user_invalidate(vm, (uint64_t)p + 8192, 4096, false), 1);
 	cr_assert_eq(vm_load64(&port, gva(0x200000), &v), -EFAULT);
 	cr_assert(port.fault.not_present);
-	cr_assert_eq(vm_user_invalidate(vm, (uint64_t) p + 8192, 4096, true), 1);
+	cr_assert_eq(vm_user_invalidate(vm, (uint64_t)p + 8192, 4096, true), 1);
 	cr_assert_eq(vm_load64(&port, gva(0x200000), &v), 0);
 	cr_assert_eq(vm_unmap(vm, gva(0x200000)), 0);
 	cr_assert_eq(u->refs, 1);
@@ -197,10 +197,11 @@ static void addresses(enum pattern pat, unsigned size, unsigned skew)
 Test(vgpu_vm, loads_of_every_shape)
 {
 	static const unsigned sizes[] = {1, 2, 4, 8, 12, 16, 64};
-	static const uint32_t masks[] = {0xffffffff, 1, 0x80000000, 0x0000ffff, 0xaaaaaaaa, 0x00f00f01};
+	static const uint32_t masks[] = {0xffffffff, 1,          0x80000000,
+					 0x0000ffff, 0xaaaaaaaa, 0x00f00f01};
 
 	for (unsigned i = 0; i < 64 << 10; i++)
-		bytes()[i] = (uint8_t) (i * 7 + (i >> 8) * 13);
+		bytes()[i] = (uint8_t)(i * 7 + (i >> 8) * 13);
 	for (unsigned s = 0; s < 7; s++)
 		for (unsigned pat = 0; pat < PATTERNS; pat++)
 			for (unsigned skew = 0; skew < 4; skew += 3)
@@ -210,22 +211,28 @@ Test(vgpu_vm, loads_of_every_shape)
 					addresses(pat, size, skew);
 					for (unsigned l = 0; l < VM_LANES; l++)
 						if (!(masks[k] >> l & 1))
-							addr[l] = 0xdead0000; /* off: never looked at */
+							addr[l] = 0xdead0000; /* off: never looked
+										 at */
 					memset(data, 0xee, sizeof(data));
-					cr_assert_eq(vm_access(&port, VM_LOAD, addr, masks[k], size, 0, data),
+					cr_assert_eq(vm_access(&port, VM_LOAD, addr, masks[k], size,
+							       0, data),
 						     0);
 					for (unsigned l = 0; l < VM_LANES; l++)
 						for (unsigned c = 0; c < 16; c++) {
 							uint32_t want = 0xeeeeeeee;
 
-							if (masks[k] >> l & 1 && c < (size + 3) / 4) {
+							if (masks[k] >> l & 1 &&
+							    c < (size + 3) / 4) {
 								want = 0;
-								memcpy(&want, bytes() + (addr[l] - VA) + 4 * c,
+								memcpy(&want,
+								       bytes() + (addr[l] - VA) +
+									       4 * c,
 								       size < 4 ? size : 4);
 							}
 							cr_assert_eq(data[c * VM_LANES + l], want,
-								     "size %u pattern %u mask %x lane %u", size,
-								     pat, masks[k], l);
+								     "size %u pattern %u mask %x "
+								     "lane %u",
+								     size, pat, masks[k], l);
 						}
 				}
 }
@@ -247,16 +254,20 @@ Test(vgpu_vm, stores_of_every_shape)
 					addresses(pat, size, skew);
 					for (unsigned i = 0; i < 16 * VM_LANES; i++)
 						data[i] = i * 0x9e3779b9u;
-					/* In rising order: with equal addresses the last lane stays. */
+					/* In rising order: with equal addresses the last lane
+					 * stays. */
 					for (unsigned l = 0; l < VM_LANES; l++)
-						for (unsigned b = 0; b < size && masks[k] >> l & 1; b++)
+						for (unsigned b = 0; b < size && masks[k] >> l & 1;
+						     b++)
 							want[addr[l] - VA + b] =
-								(uint8_t) (data[b / 4 * VM_LANES + l] >>
-									   b % 4 * 8);
-					cr_assert_eq(vm_access(&port, VM_STORE, addr, masks[k], size, 0, data),
+								(uint8_t)(data[b / 4 * VM_LANES +
+									       l] >>
+									  b % 4 * 8);
+					cr_assert_eq(vm_access(&port, VM_STORE, addr, masks[k],
+							       size, 0, data),
 						     0);
-					cr_assert_arr_eq(bytes(), want, sizeof(want), "size %u pattern %u",
-							 size, pat);
+					cr_assert_arr_eq(bytes(), want, sizeof(want),
+							 "size %u pattern %u", size, pat);
 				}
 }
 
@@ -268,10 +279,10 @@ Test(vgpu_vm, across_mappings)
 	cr_assert_eq(vm_bo_alloc(VM_POOL_VRAM, 8192, &b2), 0);
 	cr_assert_eq(vm_map(vm, gva(VA + (64 << 10)), 4096, b2, 4096, VM_W, VM_MTYPE_NC), 0);
 	for (unsigned i = 0; i < sizeof(buf); i++)
-		buf[i] = (uint8_t) (i * 31 + (i >> 8));
+		buf[i] = (uint8_t)(i * 31 + (i >> 8));
 	cr_assert_eq(vm_write(&port, gva(VA + (60 << 10)), buf, sizeof(buf), 0), 0);
 	cr_assert_arr_eq(bytes() + (60 << 10), buf, 4096);
-	cr_assert_arr_eq((uint8_t *) vm_bo_kmap(b2) + 4096, buf + 4096, 4096);
+	cr_assert_arr_eq((uint8_t *)vm_bo_kmap(b2) + 4096, buf + 4096, 4096);
 	cr_assert_eq(vm_read(&port, VM_LOAD, gva(VA + (60 << 10)), back, sizeof(back), 0), 0);
 	cr_assert_arr_eq(back, buf, sizeof(buf));
 	/* Lanes on both sides, lane 8 split by the border. */
@@ -365,9 +376,9 @@ Test(vgpu_vm, fault_words_of_public_logs)
 	cr_assert_geq(json_array_size(list), 8);
 	json_array_foreach(list, i, v)
 	{
-#define N(k) ((unsigned) json_integer_value(json_object_get(v, k)))
-		struct vm_fault_fields f = {N("more"),	  N("walker"), N("permission"), N("mapping"),
-					    N("client"),  N("write"),  N("vmid")};
+#define N(k) ((unsigned)json_integer_value(json_object_get(v, k)))
+		struct vm_fault_fields f = {N("more"),   N("walker"), N("permission"), N("mapping"),
+					    N("client"), N("write"),  N("vmid")};
 
 		cr_assert_eq(vm_fault_status_pack(&f),
 			     strtoul(json_string_value(json_object_get(v, "word")), NULL, 16),
@@ -386,8 +397,18 @@ struct rmw {
 Test(vgpu_vm, atomics)
 {
 #define M1 (~0ull)
-#define F(x) ((union {float f; uint32_t u; }){x}.u)
-#define D(x) ((union {double f; uint64_t u; }){x}.u)
+#define F(x)                                                                                       \
+	((union {                                                                                  \
+		 float f;                                                                          \
+		 uint32_t u;                                                                       \
+	 }){x}                                                                                     \
+		 .u)
+#define D(x)                                                                                       \
+	((union {                                                                                  \
+		 double f;                                                                         \
+		 uint64_t u;                                                                       \
+	 }){x}                                                                                     \
+		 .u)
 	static const struct rmw t[] = {
 		{VM_SWAP, 1, 2, 0, 2, 2},
 		{VM_CMPSWAP, 1, 2, 1, 2, 2},
@@ -413,19 +434,19 @@ Test(vgpu_vm, atomics)
 	for (unsigned size = 4; size <= 8; size += 4)
 		for (unsigned i = 0; i < sizeof(t) / sizeof(*t); i++) {
 			uint64_t mem = t[i].old, want = size == 4 ? t[i].new32 : t[i].new64;
-			uint64_t old = size == 4 ? (uint32_t) t[i].old : t[i].old;
+			uint64_t old = size == 4 ? (uint32_t)t[i].old : t[i].old;
 
 			for (unsigned l = 0; l < VM_LANES; l++) {
 				unsigned n = size / 4;
 
 				addr[l] = VA + 256 + l * size;
 				memcpy(bytes() + 256 + l * size, &mem, size);
-				data[l] = (uint32_t) t[i].in;
+				data[l] = (uint32_t)t[i].in;
 				if (size == 8)
-					data[VM_LANES + l] = (uint32_t) (t[i].in >> 32);
-				data[n * VM_LANES + l] = (uint32_t) t[i].cmp;
+					data[VM_LANES + l] = (uint32_t)(t[i].in >> 32);
+				data[n * VM_LANES + l] = (uint32_t)t[i].cmp;
 				if (size == 8)
-					data[3 * VM_LANES + l] = (uint32_t) (t[i].cmp >> 32);
+					data[3 * VM_LANES + l] = (uint32_t)(t[i].cmp >> 32);
 			}
 			cr_assert_eq(vm_access(&port, t[i].op, addr, 0x7fffffff, size, 0, data), 0);
 			for (unsigned l = 0; l < VM_LANES; l++) {
@@ -433,13 +454,15 @@ Test(vgpu_vm, atomics)
 
 				memcpy(&now, bytes() + 256 + l * size, size);
 				if (size == 8)
-					got |= (uint64_t) data[VM_LANES + l] << 32;
+					got |= (uint64_t)data[VM_LANES + l] << 32;
 				if (l == 31) {
-					cr_assert_eq(now, size == 4 ? (uint32_t) mem : mem);
+					cr_assert_eq(now, size == 4 ? (uint32_t)mem : mem);
 					continue;
 				}
-				cr_assert_eq(now, want, "op %d size %u row %u: %lx", t[i].op, size, i, now);
-				cr_assert_eq(got, old, "op %d size %u row %u: %lx", t[i].op, size, i, got);
+				cr_assert_eq(now, want, "op %d size %u row %u: %lx", t[i].op, size,
+					     i, now);
+				cr_assert_eq(got, old, "op %d size %u row %u: %lx", t[i].op, size,
+					     i, got);
 			}
 		}
 }
@@ -470,14 +493,14 @@ Test(vgpu_vm, float_atomics)
 		cr_assert_eq(memcmp(bytes() + 12, &t[i].want, 4), 0, "row %u", i);
 		cr_assert_eq(data[3], F(t[i].old));
 
-		double old = (double) t[i].old, want = (double) t[i].want;
-		uint64_t in = D((double) t[i].in), cmp = D((double) t[i].cmp);
+		double old = (double)t[i].old, want = (double)t[i].want;
+		uint64_t in = D((double)t[i].in), cmp = D((double)t[i].cmp);
 
 		addr[3] = VA + 16;
 		memcpy(bytes() + 16, &old, 8);
-		data[3] = (uint32_t) in, data[VM_LANES + 3] = (uint32_t) (in >> 32);
-		data[2 * VM_LANES + 3] = (uint32_t) cmp;
-		data[3 * VM_LANES + 3] = (uint32_t) (cmp >> 32);
+		data[3] = (uint32_t)in, data[VM_LANES + 3] = (uint32_t)(in >> 32);
+		data[2 * VM_LANES + 3] = (uint32_t)cmp;
+		data[3 * VM_LANES + 3] = (uint32_t)(cmp >> 32);
 		cr_assert_eq(vm_access(&port, t[i].op, addr, 8, 8, 0, data), 0);
 		cr_assert_eq(memcmp(bytes() + 16, &want, 8), 0, "row %u", i);
 	}
@@ -504,7 +527,7 @@ Test(vgpu_vm, words)
 	cr_assert_eq(vm_add64(&port, gva(VA + 8), -7, &v), 0);
 	cr_assert_eq(v, 5);
 	cr_assert_eq(vm_load64(&port, gva(VA + 8), &v), 0);
-	cr_assert_eq((int64_t) v, -2);
+	cr_assert_eq((int64_t)v, -2);
 	cr_assert_eq(vm_store32(&port, gva(VA + 8), 0x12345678), 0);
 	cr_assert_eq(vm_store16(&port, gva(VA + 8), 0xabcd), 0);
 	cr_assert_eq(vm_load32(&port, gva(VA + 8), &w), 0);
@@ -527,7 +550,7 @@ static void *reader(void *arg)
 	struct vm_port p;
 	uint64_t ok = 0, no = 0;
 
-	(void) arg;
+	(void)arg;
 	vm_port_init(&p, vm, VM_CLIENT_TCP);
 	while (!stop) {
 		uint64_t a[VM_LANES];
@@ -552,7 +575,7 @@ static void *reader(void *arg)
 Test(vgpu_vm, unmap_is_final_for_running_readers)
 {
 	pthread_t t[3];
-	uint32_t *page = (uint32_t *) (bytes() + 4096);
+	uint32_t *page = (uint32_t *)(bytes() + 4096);
 
 	for (unsigned i = 0; i < 3; i++)
 		pthread_create(&t[i], NULL, reader, NULL);
@@ -576,7 +599,7 @@ static void *adder(void *arg)
 {
 	struct vm_port p;
 
-	(void) arg;
+	(void)arg;
 	vm_port_init(&p, vm, VM_CLIENT_TCP);
 	for (unsigned i = 0; i < 2000; i++) {
 		uint64_t a[VM_LANES];
@@ -592,7 +615,7 @@ static void *adder(void *arg)
 Test(vgpu_vm, device_and_host_atomics_meet)
 {
 	pthread_t t[2];
-	uint32_t *w = (uint32_t *) bytes();
+	uint32_t *w = (uint32_t *)bytes();
 
 	for (unsigned i = 0; i < 2; i++)
 		pthread_create(&t[i], NULL, adder, NULL);

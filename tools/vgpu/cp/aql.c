@@ -62,8 +62,8 @@ static bool field(struct cp_queue *q, const char *name, uint64_t given, bool ok,
 {
 	if (ok)
 		return true;
-	cp_queue_fail(q, EC_REGISTER, INACTIVE_FORMAT,
-		      "amd_queue_t.%s is 0x%lx; wanted 0x%lx (%s)", name, given, wanted, why);
+	cp_queue_fail(q, EC_REGISTER, INACTIVE_FORMAT, "amd_queue_t.%s is 0x%lx; wanted 0x%lx (%s)",
+		      name, given, wanted, why);
 	return false;
 }
 
@@ -87,13 +87,13 @@ static bool check_signals(struct cp_queue *q, const struct amd_queue *a, uint64_
 		cp_queue_fault(q, &q->port.fault, "amd_queue_t.hsa_queue.doorbell_signal");
 		return false;
 	}
-	if (!field(q, "hsa_queue.doorbell_signal->kind", (uint64_t) s.kind, s.kind == -1, ~0ull,
+	if (!field(q, "hsa_queue.doorbell_signal->kind", (uint64_t)s.kind, s.kind == -1, ~0ull,
 		   "AMD_SIGNAL_KIND_DOORBELL") ||
-	    !field(q, "hsa_queue.doorbell_signal->hardware_doorbell_ptr", (uint64_t) s.value,
-		   cp_doorbell_is_mapped_at(q->db, (uint64_t) s.value, q->mqd.doorbell),
+	    !field(q, "hsa_queue.doorbell_signal->hardware_doorbell_ptr", (uint64_t)s.value,
+		   cp_doorbell_is_mapped_at(q->db, (uint64_t)s.value, q->mqd.doorbell),
 		   q->mqd.doorbell * 8ul, "the mapped doorbell page plus this offset") ||
-	    !field(q, "hsa_queue.doorbell_signal->queue_ptr", s.queue_ptr, s.queue_ptr == base, base,
-		   "the queue itself"))
+	    !field(q, "hsa_queue.doorbell_signal->queue_ptr", s.queue_ptr, s.queue_ptr == base,
+		   base, "the queue itself"))
 		return false;
 	if (!field(q, "queue_inactive_signal", a->queue_inactive_signal,
 		   a->queue_inactive_signal && a->queue_inactive_signal % 64 == 0, 64,
@@ -104,16 +104,16 @@ static bool check_signals(struct cp_queue *q, const struct amd_queue *a, uint64_
 		return false;
 	}
 	q->inactive_signal = a->queue_inactive_signal;
-	return field(q, "queue_inactive_signal->kind", (uint64_t) s.kind, s.kind == 1, 1,
+	return field(q, "queue_inactive_signal->kind", (uint64_t)s.kind, s.kind == 1, 1,
 		     "AMD_SIGNAL_KIND_USER") &&
-	       field(q, "queue_inactive_signal->value", (uint64_t) s.value, s.value == 0, 0,
+	       field(q, "queue_inactive_signal->value", (uint64_t)s.value, s.value == 0, 0,
 		     "no request is pending on a new queue");
 }
 
 static bool check_scratch(struct cp_queue *q, const struct amd_queue *a)
 {
-	uint64_t wave = (uint64_t) (a->compute_tmpring_size >> 12 & 0x7fff) * 256;
-	uint64_t lane64 = (uint64_t) a->scratch_wave64_lane_bytes * 64;
+	uint64_t wave = (uint64_t)(a->compute_tmpring_size >> 12 & 0x7fff) * 256;
+	uint64_t lane64 = (uint64_t)a->scratch_wave64_lane_bytes * 64;
 
 	if (!a->compute_tmpring_size)
 		return field(q, "scratch_wave64_lane_byte_size", a->scratch_wave64_lane_bytes,
@@ -130,8 +130,8 @@ static bool check_scratch(struct cp_queue *q, const struct amd_queue *a)
 	       field(q, "scratch_backing_memory_byte_size", a->scratch_bytes,
 		     a->scratch_bytes >= wave, wave, "at least one wave") &&
 	       field(q, "scratch_resource_descriptor[0]", a->scratch_srd[0],
-		     a->scratch_srd[0] == (uint32_t) a->scratch_location,
-		     (uint32_t) a->scratch_location, "low half of the scratch address") &&
+		     a->scratch_srd[0] == (uint32_t)a->scratch_location,
+		     (uint32_t)a->scratch_location, "low half of the scratch address") &&
 	       field(q, "scratch_resource_descriptor[1]", a->scratch_srd[1] & 0xffff,
 		     (a->scratch_srd[1] & 0xffff) == (a->scratch_location >> 32 & 0xffff),
 		     a->scratch_location >> 32 & 0xffff, "high half of the scratch address");
@@ -157,7 +157,8 @@ static bool check_queue(struct cp_queue *q)
 		return false;
 	}
 	if (!field(q, "(address)", base, base % 64 == 0, base & ~63ull, "64-byte aligned") ||
-	    !field(q, "hsa_queue.type", a.type, a.type <= 2, 0, "MULTI 0, SINGLE 1, COOPERATIVE 2") ||
+	    !field(q, "hsa_queue.type", a.type, a.type <= 2, 0,
+		   "MULTI 0, SINGLE 1, COOPERATIVE 2") ||
 	    !field(q, "hsa_queue.features", a.features, a.features & 1 && a.features <= 3, 1,
 		   "KERNEL_DISPATCH") ||
 	    !field(q, "hsa_queue.base_address", a.base, a.base == q->mqd.ring.a, q->mqd.ring.a,
@@ -275,7 +276,7 @@ static int value_met(struct cp_queue *q, const struct barrier_value *b)
 		cp_queue_fault(q, &q->port.fault, "signal of barrier-value packet %lu", q->next);
 		return -1;
 	}
-	v = (int64_t) raw & b->mask;
+	v = (int64_t)raw & b->mask;
 	switch (b->cond) { /* hsa_signal_condition_t */
 	case 0:
 		return v == b->value;
@@ -286,9 +287,10 @@ static int value_met(struct cp_queue *q, const struct barrier_value *b)
 	case 3:
 		return v >= b->value;
 	}
-	cp_queue_fail(q, EC_PACKET_RESERVED, INACTIVE_FORMAT,
-		      "barrier-value packet %lu: condition %u; wanted 0 to 3 (hsa_signal_condition_t)",
-		      q->next, b->cond);
+	cp_queue_fail(
+		q, EC_PACKET_RESERVED, INACTIVE_FORMAT,
+		"barrier-value packet %lu: condition %u; wanted 0 to 3 (hsa_signal_condition_t)",
+		q->next, b->cond);
 	return -1;
 }
 
@@ -356,16 +358,17 @@ static bool vendor(struct cp_queue *q, const uint32_t w[16], uint64_t signal)
 	int met;
 
 	if (format == AMD_BARRIER_VALUE) {
-		met = value_met(q, (const struct barrier_value *) w);
+		met = value_met(q, (const struct barrier_value *)w);
 		if (met == 0)
 			q->poll = true;
 		return met > 0 && consume(q, signal);
 	}
 	if (format != AMD_PM4_IB || w[5] != 10) {
-		cp_queue_fail(q, EC_VENDOR_UNSUPPORTED, INACTIVE_UNSUPPORTED,
-			      "vendor packet %lu: format %u, %u dwords remain; wanted format 1 (PM4 "
-			      "indirect buffer) with 10, or 2 (barrier value)",
-			      q->next, format, w[5]);
+		cp_queue_fail(
+			q, EC_VENDOR_UNSUPPORTED, INACTIVE_UNSUPPORTED,
+			"vendor packet %lu: format %u, %u dwords remain; wanted format 1 (PM4 "
+			"indirect buffer) with 10, or 2 (barrier value)",
+			q->next, format, w[5]);
 		return false;
 	}
 	/* ib_jump_cmd is a PM4 INDIRECT_BUFFER packet. */
@@ -399,30 +402,32 @@ static bool step(struct cp_queue *q)
 		return false;
 	}
 	if (w[0] >> 13 & 7 || (w[0] >> 9 & 3) == 3 || (w[0] >> 11 & 3) == 3) {
-		cp_queue_fail(q, EC_PACKET_RESERVED, INACTIVE_FORMAT,
-			      "packet %lu: header 0x%04x; wanted fence scopes 0 to 2 and bits 15:13 0 "
-			      "(HSA AQL)",
-			      q->next, w[0] & 0xffff);
+		cp_queue_fail(
+			q, EC_PACKET_RESERVED, INACTIVE_FORMAT,
+			"packet %lu: header 0x%04x; wanted fence scopes 0 to 2 and bits 15:13 0 "
+			"(HSA AQL)",
+			q->next, w[0] & 0xffff);
 		return false;
 	}
-	signal = w[14] | (uint64_t) w[15] << 32;
+	signal = w[14] | (uint64_t)w[15] << 32;
 	CP_COUNT(packets, !q->scratch_wait);
 	switch (type) {
 	case PKT_DISPATCH:
-		return dispatch(q, (const struct cp_packet *) w);
+		return dispatch(q, (const struct cp_packet *)w);
 	case PKT_BARRIER_AND:
 	case PKT_BARRIER_OR:
-		met = barrier_met(q, (const uint64_t *) &w[2], type == PKT_BARRIER_AND);
+		met = barrier_met(q, (const uint64_t *)&w[2], type == PKT_BARRIER_AND);
 		if (met == 0)
 			q->poll = true;
 		return met > 0 && consume(q, signal);
 	case PKT_VENDOR:
 		return vendor(q, w, signal);
 	case PKT_AGENT:
-		cp_queue_fail(q, EC_PACKET_UNSUPPORTED, INACTIVE_UNSUPPORTED,
-			      "packet %lu: agent dispatch; wanted a kernel dispatch, barrier or vendor "
-			      "packet (a GPU queue)",
-			      q->next);
+		cp_queue_fail(
+			q, EC_PACKET_UNSUPPORTED, INACTIVE_UNSUPPORTED,
+			"packet %lu: agent dispatch; wanted a kernel dispatch, barrier or vendor "
+			"packet (a GPU queue)",
+			q->next);
 		return false;
 	}
 	cp_queue_fail(q, EC_PACKET_RESERVED, INACTIVE_FORMAT,

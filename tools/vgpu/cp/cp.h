@@ -18,19 +18,19 @@ enum cp_queue_type { CP_PM4, CP_SDMA, CP_AQL };
 struct cp_mqd {
 	enum cp_queue_type type;
 	struct vm *vm;
-	void *process;		/* kfd/'s process, opaque here */
-	uint32_t queue_id;	/* per process */
-	uint32_t doorbell;	/* index (8-byte units) in the process's doorbell page */
+	void *process;     /* kfd/'s process, opaque here */
+	uint32_t queue_id; /* per process */
+	uint32_t doorbell; /* index (8-byte units) in the process's doorbell page */
 	gva_t ring;
 	uint32_t ring_bytes;
-	gva_t rptr, wptr;	/* addresses given at CREATE_QUEUE */
+	gva_t rptr, wptr; /* addresses given at CREATE_QUEUE */
 	gva_t eop;
 	uint32_t eop_bytes;
-	gva_t cwsr;		/* save area */
+	gva_t cwsr; /* save area */
 	uint32_t cwsr_bytes, ctl_stack_bytes;
 	uint32_t priority;
-	uint64_t tba, tma;	/* second-level trap handler, read at wave launch and at a trap */
-	bool ttmp_setup;	/* RUNTIME_ENABLE: TTMPs carry dispatch information */
+	uint64_t tba, tma; /* second-level trap handler, read at wave launch and at a trap */
+	bool ttmp_setup;   /* RUNTIME_ENABLE: TTMPs carry dispatch information */
 	uint64_t lds_base, scratch_base; /* apertures of the process */
 };
 
@@ -67,7 +67,7 @@ int cp_queue_wave_state(struct cp_queue *q, struct cp_wave_state *out);
 /* ---- interrupts ---------------------------------------------------------- */
 
 enum cp_irq_kind {
-	CP_IRQ_EVENT,	    /* end of pipe, s_sendmsg(INTERRUPT), SDMA trap: event id */
+	CP_IRQ_EVENT, /* end of pipe, s_sendmsg(INTERRUPT), SDMA trap: event id */
 	CP_IRQ_VM_FAULT,
 	CP_IRQ_QUEUE_ERROR, /* packet or wave exception: code = KFD exception code (EC_*) */
 };
@@ -77,9 +77,9 @@ struct cp_irq {
 	void *process;
 	uint32_t queue_id;
 	uint32_t event_id;     /* EVENT */
-	uint32_t code;	       /* QUEUE_ERROR */
+	uint32_t code;         /* QUEUE_ERROR */
 	struct vm_fault fault; /* VM_FAULT */
-	char text[240];	       /* human report: disassembly, PC, packet dump; may be empty */
+	char text[240];        /* human report: disassembly, PC, packet dump; may be empty */
 };
 
 /* Blocks until an interrupt is there; false once cp_stop() was called. */

@@ -40,7 +40,7 @@ enum {
  * GRANULATED_LDS_SIZE and bit 31 are the CP's to fill. */
 #define RSRC2_MUST_BE_ZERO (1u << 6 | 3u << 13 | 0x1ffu << 15 | 1u << 31)
 
-#define LDS_MAX (64u << 10)
+#define LDS_MAX     (64u << 10)
 #define LDS_GRANULE 512u
 /* Shader engines; COMPUTE_TMPRING_SIZE.WAVES counts per engine (clients.md 4.5). */
 #define SHADER_ENGINES 2u
@@ -59,11 +59,11 @@ enum {
 
 static uint32_t lo(uint64_t v)
 {
-	return (uint32_t) v;
+	return (uint32_t)v;
 }
 static uint32_t hi(uint64_t v)
 {
-	return (uint32_t) (v >> 32);
+	return (uint32_t)(v >> 32);
 }
 
 void cp_dispatch_sizes(struct cp_dispatch *d)
@@ -113,9 +113,9 @@ static int scratch_setup(struct cp_queue *q, const struct cp_packet *p, struct c
 	if (!p->private_bytes)
 		return 1;
 	wave = (tmpring >> 12 & 0x7fff) * 256;
-	if (!base || (uint64_t) p->private_bytes * lanes > wave)
+	if (!base || (uint64_t)p->private_bytes * lanes > wave)
 		return 0;
-	slots = (uint64_t) (tmpring & 0xfff) * SHADER_ENGINES;
+	slots = (uint64_t)(tmpring & 0xfff) * SHADER_ENGINES;
 	if (slots > bytes / wave)
 		slots = bytes / wave;
 	if (slots > 64 * 64)
@@ -123,7 +123,7 @@ static int scratch_setup(struct cp_queue *q, const struct cp_packet *p, struct c
 	if (slots < d->waves_full)
 		return 0;
 	d->scratch_wave_bytes = wave;
-	d->scratch_slots = (uint32_t) slots;
+	d->scratch_slots = (uint32_t)slots;
 	return 1;
 }
 
@@ -143,10 +143,11 @@ int cp_dispatch_decode(struct cp_queue *q, const struct cp_packet *p, struct cp_
 		return -1;
 	}
 	if (!dims || !p->grid[0] || !p->grid[1] || !p->grid[2]) {
-		cp_queue_fail(q, EC_DIM_INVALID, INACTIVE_DIMS,
-			      "dispatch packet %lu: %u dimensions, grid %u x %u x %u; wanted 1 to 3 "
-			      "dimensions and no size of 0 (HSA AQL)",
-			      d->index, dims, p->grid[0], p->grid[1], p->grid[2]);
+		cp_queue_fail(
+			q, EC_DIM_INVALID, INACTIVE_DIMS,
+			"dispatch packet %lu: %u dimensions, grid %u x %u x %u; wanted 1 to 3 "
+			"dimensions and no size of 0 (HSA AQL)",
+			d->index, dims, p->grid[0], p->grid[1], p->grid[2]);
 		return -1;
 	}
 	for (unsigned i = 0; i < 3; i++) {
@@ -162,31 +163,34 @@ int cp_dispatch_decode(struct cp_queue *q, const struct cp_packet *p, struct cp_
 		return -1;
 	}
 	if (p->group_bytes > LDS_MAX) {
-		cp_queue_fail(q, EC_GROUP_SEGMENT, INACTIVE_GROUP_MEMORY,
-			      "dispatch packet %lu: %u bytes of group memory; wanted at most %u (gfx11)",
-			      d->index, p->group_bytes, LDS_MAX);
+		cp_queue_fail(
+			q, EC_GROUP_SEGMENT, INACTIVE_GROUP_MEMORY,
+			"dispatch packet %lu: %u bytes of group memory; wanted at most %u (gfx11)",
+			d->index, p->group_bytes, LDS_MAX);
 		return -1;
 	}
 	if (!p->kernel_object || p->kernel_object % 64) {
-		cp_queue_fail(q, EC_CODE_INVALID, INACTIVE_CODE,
-			      "dispatch packet %lu: kernel object 0x%lx; wanted the 64-byte aligned "
-			      "address of a kernel descriptor (AMDGPUUsage)",
-			      d->index, p->kernel_object);
+		cp_queue_fail(
+			q, EC_CODE_INVALID, INACTIVE_CODE,
+			"dispatch packet %lu: kernel object 0x%lx; wanted the 64-byte aligned "
+			"address of a kernel descriptor (AMDGPUUsage)",
+			d->index, p->kernel_object);
 		return -1;
 	}
 	if (vm_read(&q->port, VM_LOAD, gva(p->kernel_object), &k, sizeof(k), 0)) {
 		cp_queue_fault(q, &q->port.fault, "kernel descriptor of packet %lu", d->index);
 		return -1;
 	}
-	d->entry = p->kernel_object + (uint64_t) k.entry;
+	d->entry = p->kernel_object + (uint64_t)k.entry;
 	if (k.reserved0 || k.reserved1[0] || k.reserved1[1] || k.reserved1[2] || k.reserved1[3] ||
 	    k.reserved1[4] || k.reserved2 || k.preload || k.properties & ~KCP_KNOWN ||
 	    k.rsrc1 & RSRC1_MUST_BE_ZERO || k.rsrc2 & RSRC2_MUST_BE_ZERO || d->entry % 256) {
-		cp_queue_fail(q, EC_CODE_INVALID, INACTIVE_CODE,
-			      "kernel descriptor 0x%lx: rsrc1 0x%x rsrc2 0x%x properties 0x%x preload "
-			      "0x%x entry 0x%lx; wanted reserved bits and preload 0, entry at a multiple "
-			      "of 256 (AMDGPUUsage, gfx11)",
-			      p->kernel_object, k.rsrc1, k.rsrc2, k.properties, k.preload, d->entry);
+		cp_queue_fail(
+			q, EC_CODE_INVALID, INACTIVE_CODE,
+			"kernel descriptor 0x%lx: rsrc1 0x%x rsrc2 0x%x properties 0x%x preload "
+			"0x%x entry 0x%lx; wanted reserved bits and preload 0, entry at a multiple "
+			"of 256 (AMDGPUUsage, gfx11)",
+			p->kernel_object, k.rsrc1, k.rsrc2, k.properties, k.preload, d->entry);
 		return -1;
 	}
 	d->wave64 = !(k.properties & KCP_WAVE32);
@@ -198,10 +202,11 @@ int cp_dispatch_decode(struct cp_queue *q, const struct cp_packet *p, struct cp_
 		return -1;
 	}
 	if (!vgpu_config.isa) {
-		cp_queue_fail(q, EC_WAVE_ILLEGAL, INACTIVE_ILLEGAL,
-			      "dispatch packet %lu: the instruction set is switched off (isa = 0), no "
-			      "wave can run",
-			      d->index);
+		cp_queue_fail(
+			q, EC_WAVE_ILLEGAL, INACTIVE_ILLEGAL,
+			"dispatch packet %lu: the instruction set is switched off (isa = 0), no "
+			"wave can run",
+			d->index);
 		return -1;
 	}
 	d->vm = q->mqd.vm;
@@ -225,7 +230,7 @@ int cp_dispatch_decode(struct cp_queue *q, const struct cp_packet *p, struct cp_
 	d->user_sgprs = k.rsrc2 >> 1 & 31;
 	for (unsigned i = 0; i < 32; i++)
 		d->user[i] = LEFTOVER;
-#define USER(v) (n < 32 ? (void) (d->user[n] = (v)) : (void) 0, n++)
+#define USER(v) (n < 32 ? (void)(d->user[n] = (v)) : (void)0, n++)
 	if (k.properties & KCP_PRIVATE_SEGMENT_BUFFER)
 		for (unsigned i = 0; i < 4; i++)
 			USER(srd[i]);
@@ -291,7 +296,7 @@ static void wave_init(struct isa_wave *w, const struct isa_group *g, const struc
 
 	memset(w, 0, sizeof(*w));
 	fill(w->s, 106);
-	fill((uint32_t *) w->v, (size_t) d->nvgpr * (lanes / 32) * 32);
+	fill((uint32_t *)w->v, (size_t)d->nvgpr * (lanes / 32) * 32);
 	w->pc = d->entry;
 	w->exec = active == 64 ? ~0ull : (1ull << active) - 1;
 	memcpy(w->s, d->user, sizeof(d->user));
@@ -309,13 +314,13 @@ static void wave_init(struct isa_wave *w, const struct isa_group *g, const struc
 		  (d->rsrc1 >> 26 & 1) << 23 | (d->rsrc2 >> 24 & 0x7f) << 12;
 	w->status = STATUS_VALID | STATUS_TRAP_EN | (g->nwaves > 1 ? STATUS_IN_TG : 0);
 	w->hw_id1 = index & 31;
-	w->hw_id2 = (d->q->mqd.queue_id & 15) | (uint32_t) (g->index & 31) << 16;
+	w->hw_id2 = (d->q->mqd.queue_id & 15) | (uint32_t)(g->index & 31) << 16;
 	w->tba = d->tba;
 	w->tma = d->tma;
 	if (d->scratch_wave_bytes) {
 		w->status |= STATUS_SCRATCH_EN;
-		w->flat_scratch = d->scratch_base +
-				  (uint64_t) g->scratch_slot[index] * d->scratch_wave_bytes;
+		w->flat_scratch =
+			d->scratch_base + (uint64_t)g->scratch_slot[index] * d->scratch_wave_bytes;
 		w->scratch_lane_bytes = d->scratch_wave_bytes / lanes;
 	}
 	w->lds_size = d->lds_bytes;
@@ -330,7 +335,7 @@ static void wave_init(struct isa_wave *w, const struct isa_group *g, const struc
 	if (d->ttmp_setup) {
 		uint32_t *t = &w->s[OPR_TTMP0];
 
-		t[6] = (uint32_t) d->index & 0x1ffffff;
+		t[6] = (uint32_t)d->index & 0x1ffffff;
 		for (unsigned i = 0; i < 3; i++)
 			t[8 + i] = id[i];
 		t[11] = index & 63;
@@ -341,7 +346,8 @@ static void wave_init(struct isa_wave *w, const struct isa_group *g, const struc
 	y = first / size[0] % size[1];
 	z = first / size[0] / size[1];
 	for (unsigned l = 0; l < active; l++) {
-		w->v[l / 32 * d->nvgpr][l % 32] = x | (ids > 0 ? y << 10 : 0) | (ids > 1 ? z << 20 : 0);
+		w->v[l / 32 * d->nvgpr][l % 32] =
+			x | (ids > 0 ? y << 10 : 0) | (ids > 1 ? z << 20 : 0);
 		if (++x == size[0]) {
 			x = 0;
 			if (++y == size[1]) {
@@ -366,7 +372,7 @@ int cp_group_init(struct isa_group *g, struct cp_dispatch *d, uint64_t index)
 		return -ENOMEM;
 	}
 	for (unsigned i = 0; i < 3; i++) {
-		id[i] = (uint32_t) (rest % d->ngroups[i]);
+		id[i] = (uint32_t)(rest % d->ngroups[i]);
 		rest /= d->ngroups[i];
 		size[i] = d->grid[i] - id[i] * d->wg[i];
 		if (size[i] > d->wg[i])
@@ -376,7 +382,7 @@ int cp_group_init(struct isa_group *g, struct cp_dispatch *d, uint64_t index)
 	g->live = g->nwaves;
 	g->insns = 0;
 	g->spinning = 0;
-	fill((uint32_t *) g->lds, d->lds_bytes / 4);
+	fill((uint32_t *)g->lds, d->lds_bytes / 4);
 	for (unsigned i = 0; i < g->nwaves; i++)
 		wave_init(group_wave(g, i), g, d, i, id, size);
 	return 0;

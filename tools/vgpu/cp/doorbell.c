@@ -55,18 +55,18 @@ int cp_doorbells_create(struct vm *vm, struct cp_doorbells **out, int *memfd, ui
 	struct cp_doorbells *d = calloc(1, sizeof(*d));
 	long r;
 
-	(void) vm;
+	(void)vm;
 	if (!d)
 		return -ENOMEM;
 	d->fd = -1;
 	r = rawsys2(SYS_memfd_create, "vgpu-doorbells", MFD_CLOEXEC);
 	if (r < 0)
 		goto out;
-	d->fd = (int) r;
+	d->fd = (int)r;
 	r = rawsys3(SYS_fcntl, d->fd, F_DUPFD_CLOEXEC, 1000);
 	if (r >= 0) {
 		rawsys1(SYS_close, d->fd);
-		d->fd = (int) r;
+		d->fd = (int)r;
 	}
 	r = rawsys2(SYS_ftruncate, d->fd, SLICE);
 	if (r < 0)
@@ -74,7 +74,7 @@ int cp_doorbells_create(struct vm *vm, struct cp_doorbells **out, int *memfd, ui
 	r = rawsys6(SYS_mmap, 0, SLICE, PROT_READ | PROT_WRITE, MAP_SHARED, d->fd, 0);
 	if (r < 0 && r > -4096)
 		goto out;
-	d->slots = (uint64_t *) r;
+	d->slots = (uint64_t *)r;
 	for (unsigned i = 0; i < SLICE / 8; i++)
 		d->slots[i] = CP_DOORBELL_IDLE;
 	pthread_mutex_lock(&W.lock);
@@ -89,7 +89,7 @@ out:
 	if (d->fd >= 0)
 		rawsys1(SYS_close, d->fd);
 	free(d);
-	return (int) r;
+	return (int)r;
 }
 
 void cp_doorbells_destroy(struct cp_doorbells *d)
@@ -164,7 +164,7 @@ void cp_doorbells_mapped(struct cp_doorbells *d, void *addr, uint64_t size)
 
 	if (!r)
 		return; /* the slots are still looked at whenever the CP thread is awake */
-	r->addr = (uint64_t) addr;
+	r->addr = (uint64_t)addr;
 	r->size = size;
 	pthread_mutex_lock(&W.lock);
 	r->watched = watch_region(r);
@@ -180,10 +180,10 @@ void cp_doorbells_unmapped(struct cp_doorbells *d, void *addr, uint64_t size)
 {
 	struct region **p, *r;
 
-	(void) size;
+	(void)size;
 	pthread_mutex_lock(&W.lock);
 	for (p = &d->regions; (r = *p); p = &r->next)
-		if (r->addr == (uint64_t) addr) {
+		if (r->addr == (uint64_t)addr) {
 			*p = r->next;
 			W.unwatched -= !r->watched;
 			free(r);
@@ -212,7 +212,7 @@ int cp_watch_open(void)
 		rawsys1(SYS_close, fd);
 		fd = r;
 	}
-	W.uffd = (int) fd;
+	W.uffd = (int)fd;
 	/* Pages mapped before the device's threads ran. */
 	for (struct cp_doorbells *d = W.list; d; d = d->link)
 		for (struct region *g = d->regions; g; g = g->next)
@@ -223,7 +223,7 @@ out:
 		vgpu_log("vgpu: no userfaultfd for doorbells, polling them");
 	fd = W.uffd;
 	pthread_mutex_unlock(&W.lock);
-	return (int) fd;
+	return (int)fd;
 }
 
 void cp_watch_close(void)
@@ -253,12 +253,12 @@ static void open_all(void)
 
 void cp_watch_drain(void)
 {
-	struct uffd_msg msg;
+	struct uffd_msg msg = {0};
 	bool any = false;
 
 	pthread_mutex_lock(&W.lock);
 	if (W.uffd >= 0)
-		while (rawsys3(SYS_read, W.uffd, &msg, sizeof(msg)) == (long) sizeof(msg))
+		while (rawsys3(SYS_read, W.uffd, &msg, sizeof(msg)) == (long)sizeof(msg))
 			any |= msg.event == UFFD_EVENT_PAGEFAULT;
 	if (any)
 		open_all();

@@ -19,11 +19,11 @@
 #define LINGER_NS 30000u
 /* A writer that was let go must get to its store before the pages close, or it would stop a second
  * time; on a busy machine it may have to wait for a core. */
-#define EXPECT_NS 2000000u
-#define NAP_MIN_NS 1000u
-#define NAP_MAX_NS 16000u
-#define POLL_MIN_NS 5000u
-#define POLL_MAX_NS 2000000u
+#define EXPECT_NS            2000000u
+#define NAP_MIN_NS           1000u
+#define NAP_MAX_NS           16000u
+#define POLL_MIN_NS          5000u
+#define POLL_MAX_NS          2000000u
 #define DOORBELL_POLL_MIN_NS 50000u
 
 static struct {
@@ -31,11 +31,11 @@ static struct {
 	struct cp_queue *list;
 	pthread_t thread;
 	bool running;
-	bool stop; /* atomic */
-	int wake;  /* eventfd */
-	bool kicked; /* atomic: a wake-up is under way */
+	bool stop;            /* atomic */
+	int wake;             /* eventfd */
+	bool kicked;          /* atomic: a wake-up is under way */
 	pthread_mutex_t scan; /* held while the CP thread walks the list */
-	unsigned pollers; /* atomic: queues that polled memory at the last look */
+	unsigned pollers;     /* atomic: queues that polled memory at the last look */
 } E = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = -1, .scan = PTHREAD_MUTEX_INITIALIZER};
 
 uint64_t cp_now(void)
@@ -43,7 +43,7 @@ uint64_t cp_now(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t) t.tv_sec * 1000000000u + (uint64_t) t.tv_nsec;
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 void cp_kick(void)
@@ -154,7 +154,7 @@ static void *cp_main(void *arg)
 	bool expect = false;
 	int uffd = cp_watch_open();
 
-	(void) arg;
+	(void)arg;
 	prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0);
 	while (!__atomic_load_n(&E.stop, __ATOMIC_ACQUIRE)) {
 		struct pollfd fd[2] = {{.fd = E.wake, .events = POLLIN},
@@ -169,9 +169,9 @@ static void *cp_main(void *arg)
 			nap = NAP_MIN_NS;
 			expect = false;
 		}
-		/* The pages stay open for a while. Short naps, no spinning: the core may be the very
-		 * one that the writer needs. With workgroups running there is no hurry to see the
-		 * next ring, and none to close before an expected one. */
+		/* The pages stay open for a while. Short naps, no spinning: the core may be the
+		 * very one that the writer needs. With workgroups running there is no hurry to see
+		 * the next ring, and none to close before an expected one. */
 		open = (!busy || expect) && !cp_watch_armed() && cp_now() < open_until;
 		if (open) {
 			if (nap < wait)
@@ -194,8 +194,8 @@ static void *cp_main(void *arg)
 					lag += lag / 4;
 			}
 		}
-		ts.tv_sec = (time_t) (wait / 1000000000u);
-		ts.tv_nsec = (long) (wait % 1000000000u);
+		ts.tv_sec = (time_t)(wait / 1000000000u);
+		ts.tv_nsec = (long)(wait % 1000000000u);
 		rawsys6(SYS_ppoll, fd, uffd >= 0 ? 2 : 1, wait == ~0ull ? NULL : &ts, NULL, 8, 0);
 		if (__atomic_exchange_n(&E.kicked, false, __ATOMIC_SEQ_CST))
 			rawsys3(SYS_read, E.wake, &drop, 8);
@@ -244,18 +244,18 @@ int cp_start(unsigned workers)
 	r = rawsys2(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r < 0)
 		goto out;
-	E.wake = (int) rawsys3(SYS_fcntl, r, F_DUPFD_CLOEXEC, 1000);
+	E.wake = (int)rawsys3(SYS_fcntl, r, F_DUPFD_CLOEXEC, 1000);
 	if (E.wake >= 0)
 		rawsys1(SYS_close, r);
 	else
-		E.wake = (int) r;
+		E.wake = (int)r;
 	E.stop = E.kicked = false;
 	if (vgpu_config.deterministic)
 		workers = 1;
 	if (!workers) {
 		long n = sysconf(_SC_NPROCESSORS_ONLN);
 
-		workers = n > 0 ? (unsigned) n : 1;
+		workers = n > 0 ? (unsigned)n : 1;
 	}
 	cp_irq_open();
 	/* The client's signals are the client's: no thread of the device ever takes one. */
@@ -277,7 +277,7 @@ int cp_start(unsigned workers)
 	E.running = true;
 out:
 	pthread_mutex_unlock(&E.lock);
-	return r < 0 ? (int) r : 0;
+	return r < 0 ? (int)r : 0;
 }
 
 void cp_stop(void)
@@ -299,8 +299,8 @@ void cp_stop(void)
 
 void cp_stats(struct cp_stats *out)
 {
-	const uint64_t *s = (const uint64_t *) &cp_stat;
-	uint64_t *d = (uint64_t *) out;
+	const uint64_t *s = (const uint64_t *)&cp_stat;
+	uint64_t *d = (uint64_t *)out;
 
 	for (unsigned i = 0; i < sizeof(*out) / 8; i++)
 		d[i] = __atomic_load_n(&s[i], __ATOMIC_RELAXED);

@@ -30,14 +30,14 @@ enum {
 
 /* Dispatches of one queue that may be in flight at once, and packets that may wait for their
  * turn to retire. */
-#define CP_WINDOW 16
-#define CP_MAX_WAVES 32 /* 1024 work-items in wave32 */
+#define CP_WINDOW        16
+#define CP_MAX_WAVES     32 /* 1024 work-items in wave32 */
 #define CP_DOORBELL_IDLE (~0ull)
 
 struct isa_group {
 	struct isa_group *next;
 	struct cp_dispatch *d;
-	uint64_t index;	      /* linear workgroup number */
+	uint64_t index;        /* linear workgroup number */
 	unsigned nwaves, live; /* live: not ended */
 	unsigned visits;
 	uint32_t spinning; /* waves whose last turn did little but read one word again and again */
@@ -49,15 +49,15 @@ struct isa_group {
 
 static inline struct isa_wave *group_wave(const struct isa_group *g, unsigned i)
 {
-	return (struct isa_wave *) (g->waves + i * g->stride);
+	return (struct isa_wave *)(g->waves + i * g->stride);
 }
 
 /* One dispatch: everything its workgroups need, copied out of packet and descriptor. */
 struct cp_dispatch {
 	struct cp_queue *q;
 	struct vm *vm;
-	uint64_t index;		/* packet index; AQL's dispatch id */
-	uint64_t packet;	/* VA of the packet */
+	uint64_t index;         /* packet index; AQL's dispatch id */
+	uint64_t packet;        /* VA of the packet */
 	uint64_t kernel_object; /* 0: PM4 */
 	uint64_t entry, kernarg, signal;
 	bool release_system;
@@ -96,10 +96,10 @@ struct cp_queue {
 	struct cp_doorbells *db;
 	struct vm_port port; /* CPF, or the SDMA engine */
 	bool mapped, failed;
-	bool preempt;	  /* atomic: workers put this queue's groups away */
-	bool rung;	  /* doorbell seen (or just mapped): write pointer wants a look */
-	bool poll;	  /* waits for memory to change */
-	uint32_t poll_ns; /* current back-off */
+	bool preempt;              /* atomic: workers put this queue's groups away */
+	bool rung;                 /* doorbell seen (or just mapped): write pointer wants a look */
+	bool poll;                 /* waits for memory to change */
+	uint32_t poll_ns;          /* current back-off */
 	uint64_t next, rptr, wptr; /* packets (AQL), dwords (PM4), bytes (SDMA) */
 	struct cp_window window[CP_WINDOW];
 	struct cp_dispatch dispatch[CP_WINDOW];
@@ -123,18 +123,18 @@ void cp_irq_close(void);
 void cp_irq_reset(void);
 
 /* ---- engine.c */
-void cp_kick(void);	      /* CP thread: look again */
+void cp_kick(void);                    /* CP thread: look again */
 void cp_queue_run(struct cp_queue *q); /* q->lock held: as far as it goes */
 bool cp_doorbell_take(struct cp_queue *q);
 unsigned cp_pollers(void); /* queues that poll memory */
-uint64_t cp_now(void); /* real monotonic ns, for back-off only */
+uint64_t cp_now(void);     /* real monotonic ns, for back-off only */
 void cp_engine_add(struct cp_queue *q);
 void cp_engine_remove(struct cp_queue *q);
 
 /* ---- doorbell.c */
 uint64_t *cp_doorbell_slot(struct cp_doorbells *d, uint32_t index);
 bool cp_doorbell_is_mapped_at(struct cp_doorbells *d, uint64_t addr, uint32_t index);
-int cp_watch_open(void);   /* the userfaultfd, or negative: poll */
+int cp_watch_open(void); /* the userfaultfd, or negative: poll */
 void cp_watch_close(void);
 void cp_watch_drain(void); /* lets faulted writers go on; their pages are open then */
 bool cp_watch_arm(void);   /* write-protects all pages; false: cannot, keep polling */
@@ -186,7 +186,7 @@ int cp_workers_start(unsigned n);
 void cp_workers_stop(void);
 void cp_workers_reset(void);
 void cp_sched_add(struct cp_dispatch *d);
-void cp_sched_stop(struct cp_queue *q);	  /* takes q off, waits until nothing of it runs */
+void cp_sched_stop(struct cp_queue *q);   /* takes q off, waits until nothing of it runs */
 void cp_sched_resume(struct cp_queue *q); /* puts its unfinished dispatches back */
 void cp_sched_discard(struct cp_queue *q);
 unsigned cp_sched_saved_waves(struct cp_queue *q);

@@ -22,7 +22,7 @@ enum {
 	OP_SET_SH_REG = 0x76,
 };
 
-#define SH_BASE 0x2c00u
+#define SH_BASE  0x2c00u
 #define SH_COUNT 0x400u
 enum {
 	COMPUTE_START_X = 0x2e04,
@@ -37,8 +37,8 @@ enum {
 	COMPUTE_PGM_RSRC3 = 0x2e28,
 	COMPUTE_USER_DATA_0 = 0x2e40,
 };
-#define MAX_PACKET 0x4000u /* count field of 14 bits, + 1 body dword */
-#define MAX_DEPTH 3
+#define MAX_PACKET     0x4000u /* count field of 14 bits, + 1 body dword */
+#define MAX_DEPTH      3
 #define SHADER_ENGINES 2u
 
 struct cp_pm4 {
@@ -81,7 +81,7 @@ static enum step bad(struct cp_queue *q, unsigned ec, const char *what, uint64_t
 
 static uint64_t addr(const uint32_t *w)
 {
-	return w[0] | (uint64_t) w[1] << 32;
+	return w[0] | (uint64_t)w[1] << 32;
 }
 
 static enum step dispatch_direct(struct cp_queue *q, const uint32_t *w, unsigned n)
@@ -119,7 +119,7 @@ static enum step dispatch_direct(struct cp_queue *q, const uint32_t *w, unsigned
 	d->kernel_object = 0;
 	d->signal = 0;
 	d->index = q->next;
-	d->entry = (sh(m, COMPUTE_PGM_LO) | (uint64_t) sh(m, COMPUTE_PGM_HI) << 32) << 8 &
+	d->entry = (sh(m, COMPUTE_PGM_LO) | (uint64_t)sh(m, COMPUTE_PGM_HI) << 32) << 8 &
 		   0xffffffffffff;
 	d->rsrc1 = sh(m, COMPUTE_PGM_RSRC1);
 	d->rsrc2 = sh(m, COMPUTE_PGM_RSRC2);
@@ -143,7 +143,8 @@ static enum step dispatch_direct(struct cp_queue *q, const uint32_t *w, unsigned
 	d->scratch_wave_bytes = 0;
 	if (d->rsrc2 & 1) {
 		d->scratch_base = (sh(m, COMPUTE_SCRATCH_BASE_LO) |
-				   (uint64_t) sh(m, COMPUTE_SCRATCH_BASE_HI) << 32) << 8;
+				   (uint64_t)sh(m, COMPUTE_SCRATCH_BASE_HI) << 32)
+				  << 8;
 		d->scratch_wave_bytes = (tmpring >> 12 & 0x7fff) * 256;
 		d->scratch_slots = (tmpring & 0xfff) * SHADER_ENGINES;
 		if (d->scratch_slots > 64 * 64)
@@ -175,7 +176,7 @@ static enum step release_mem(struct cp_queue *q, const uint32_t *w, unsigned n)
 	case 0:
 		break;
 	case 1:
-		r = vm_store32(&q->port, gva(va & ~3ull), (uint32_t) data);
+		r = vm_store32(&q->port, gva(va & ~3ull), (uint32_t)data);
 		break;
 	case 2:
 		r = vm_store64(&q->port, gva(va & ~7ull), data);
@@ -275,7 +276,8 @@ static enum step perform(struct cp_queue *q, const uint32_t *w, unsigned n, uint
 			return bad(q, EC_PACKET_UNSUPPORTED, "WRITE_DATA control", w[1],
 				   "DST_SEL 5, memory");
 		for (unsigned i = 4; i < n; i++) {
-			uint64_t va = (addr(&w[2]) & ~3ull) + (w[1] & ONE_ADDRESS ? 0 : (i - 4) * 4ull);
+			uint64_t va =
+				(addr(&w[2]) & ~3ull) + (w[1] & ONE_ADDRESS ? 0 : (i - 4) * 4ull);
 
 			if (vm_store32(&q->port, gva(va), w[i]))
 				return fault(q, "WRITE_DATA");
@@ -407,12 +409,11 @@ void cp_pm4_run(struct cp_queue *q)
 		}
 		/* The read pointer passes the packet before its fence or interrupt is seen: a host
 		 * that gets the interrupt counts the slot as free. */
-		if (vm_store32(&q->port, q->mqd.rptr, (uint32_t) ((q->next + n) % size))) {
+		if (vm_store32(&q->port, q->mqd.rptr, (uint32_t)((q->next + n) % size))) {
 			fault(q, "read pointer");
 			return;
 		}
-		if (m->packet[0] >> 30 == 3 &&
-		    perform(q, m->packet, n, &ib_va, &ib_dwords) != NEXT)
+		if (m->packet[0] >> 30 == 3 && perform(q, m->packet, n, &ib_va, &ib_dwords) != NEXT)
 			return; /* performed again from here when there is news */
 		CP_COUNT(packets, 1);
 		q->next += n;

@@ -171,7 +171,7 @@ void cp_queue_fault(struct cp_queue *q, const struct vm_fault *f, const char *fm
 		     : f->no_exec     ? "hits memory that is not executable"
 				      : "hits read-only memory");
 	va_start(ap, fmt);
-	vsnprintf(irq.text + n, sizeof(irq.text) - (size_t) n, fmt, ap);
+	vsnprintf(irq.text + n, sizeof(irq.text) - (size_t)n, fmt, ap);
 	va_end(ap);
 	q->failed = true;
 	CP_COUNT(faults, 1);
@@ -194,7 +194,7 @@ void cp_queue_fail(struct cp_queue *q, unsigned ec, uint64_t inactive, const cha
 	q->failed = true;
 	/* AQL: the queue's inactive signal carries the packet processor's own error word. */
 	if (inactive && q->inactive_signal)
-		cp_signal_store(q, q->inactive_signal, (int64_t) inactive);
+		cp_signal_store(q, q->inactive_signal, (int64_t)inactive);
 	cp_irq_post(&irq);
 }
 
@@ -222,7 +222,7 @@ fault:
 
 bool cp_signal_store(struct cp_queue *q, uint64_t handle, int64_t value)
 {
-	if (vm_store64(&q->port, gva(handle + 8), (uint64_t) value)) {
+	if (vm_store64(&q->port, gva(handle + 8), (uint64_t)value)) {
 		cp_queue_fault(q, &q->port.fault, "value of signal 0x%lx", handle);
 		return false;
 	}

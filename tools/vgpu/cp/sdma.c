@@ -20,14 +20,14 @@ enum {
 	SDMA_TIMESTAMP = 13,
 	SDMA_GCR = 17,
 };
-#define CHUNK (16u << 10)
+#define CHUNK         (16u << 10)
 #define ATOMIC_ADD_64 47u /* TC_OP_ATOMIC_ADD_RTN_64 */
 
 enum step { NEXT, WAIT, FAILED };
 
 static uint64_t addr(const uint32_t *w)
 {
-	return w[0] | (uint64_t) w[1] << 32;
+	return w[0] | (uint64_t)w[1] << 32;
 }
 
 static enum step fault(struct cp_queue *q, const char *what)
@@ -55,7 +55,7 @@ static int fetch(struct cp_queue *q, uint64_t byte, uint32_t *w, unsigned dwords
 static enum step copy(struct cp_queue *q, const uint32_t *w, bool broadcast)
 {
 	uint8_t buf[CHUNK];
-	uint64_t n = (uint64_t) (w[1] & 0x3fffffff) + 1, src = addr(&w[3]), dst = addr(&w[5]);
+	uint64_t n = (uint64_t)(w[1] & 0x3fffffff) + 1, src = addr(&w[3]), dst = addr(&w[5]);
 
 	for (uint64_t done = 0; done < n;) {
 		size_t part = n - done < CHUNK ? n - done : CHUNK;
@@ -73,7 +73,7 @@ static enum step fill(struct cp_queue *q, const uint32_t *w)
 {
 	uint8_t buf[CHUNK];
 	unsigned size = w[0] >> 30; /* 0 bytes, 2 dwords */
-	uint64_t n = (uint64_t) (w[4] & 0x3fffffff) + 1, dst = addr(&w[1]);
+	uint64_t n = (uint64_t)(w[4] & 0x3fffffff) + 1, dst = addr(&w[1]);
 
 	if (size != 0 && size != 2)
 		return bad(q, "CONST_FILL size", size, "0 (bytes) or 2 (dwords)");
@@ -82,7 +82,7 @@ static enum step fill(struct cp_queue *q, const uint32_t *w)
 		for (unsigned i = 0; i < CHUNK; i += 4)
 			memcpy(buf + i, &w[3], 4);
 	} else {
-		memset(buf, (int) (w[3] & 0xff), CHUNK);
+		memset(buf, (int)(w[3] & 0xff), CHUNK);
 	}
 	for (uint64_t done = 0; done < n;) {
 		size_t part = n - done < CHUNK ? n - done : CHUNK;
@@ -179,7 +179,8 @@ static enum step perform(struct cp_queue *q, const uint32_t *w, unsigned n)
 		}
 		return NEXT;
 	case SDMA_FENCE:
-		return vm_store32(&q->port, gva(addr(&w[1]) & ~3ull), w[3]) ? fault(q, "FENCE") : NEXT;
+		return vm_store32(&q->port, gva(addr(&w[1]) & ~3ull), w[3]) ? fault(q, "FENCE")
+									    : NEXT;
 	case SDMA_TRAP:
 		cp_event(q, w[1] & 0xfffffff);
 		return NEXT;
@@ -188,7 +189,7 @@ static enum step perform(struct cp_queue *q, const uint32_t *w, unsigned n)
 	case SDMA_ATOMIC:
 		if (w[0] >> 25 != ATOMIC_ADD_64)
 			return bad(q, "ATOMIC operation", w[0] >> 25, "47 (64-bit add)");
-		return vm_add64(&q->port, gva(addr(&w[1])), (int64_t) addr(&w[3]), NULL)
+		return vm_add64(&q->port, gva(addr(&w[1])), (int64_t)addr(&w[3]), NULL)
 			       ? fault(q, "ATOMIC")
 			       : NEXT;
 	case SDMA_CONST_FILL:
@@ -207,7 +208,7 @@ void cp_sdma_run(struct cp_queue *q)
 {
 	q->poll = false;
 	for (;;) {
-		uint32_t w[9];
+		uint32_t w[9] = {0};
 		unsigned n, head;
 		enum step r;
 
@@ -224,7 +225,7 @@ void cp_sdma_run(struct cp_queue *q)
 				return;
 			}
 		}
-		head = (unsigned) ((q->wptr - q->next) / 4);
+		head = (unsigned)((q->wptr - q->next) / 4);
 		if (fetch(q, q->next, w, head < 9 ? head : 9)) {
 			fault(q, "ring");
 			return;

@@ -22,10 +22,10 @@ enum { TTMP11_DEBUG_TRAP = 1u << 23 };
 bool cp_trap_enter(struct isa_wave *w, unsigned trap_id)
 {
 	uint32_t *ttmp = &w->s[OPR_TTMP0];
-	uint64_t vcc = w->s[OPR_VCC_LO] | (w->wave64 ? (uint64_t) w->s[OPR_VCC_HI] << 32 : 0);
-	uint64_t exec = w->wave64 ? w->exec : (uint32_t) w->exec;
-	uint32_t status = w->status & ~(uint32_t) (STATUS_SPI_PRIO | STATUS_ECC_ERR | STATUS_SCC |
-						   STATUS_EXECZ | STATUS_VCCZ);
+	uint64_t vcc = w->s[OPR_VCC_LO] | (w->wave64 ? (uint64_t)w->s[OPR_VCC_HI] << 32 : 0);
+	uint64_t exec = w->wave64 ? w->exec : (uint32_t)w->exec;
+	uint32_t status = w->status & ~(uint32_t)(STATUS_SPI_PRIO | STATUS_ECC_ERR | STATUS_SCC |
+						  STATUS_EXECZ | STATUS_VCCZ);
 
 	if (w->priv) /* a handler that traps has nobody left to ask */
 		return false;
@@ -38,14 +38,14 @@ bool cp_trap_enter(struct isa_wave *w, unsigned trap_id)
 		goto run;
 	}
 	status |= (w->scc ? STATUS_SCC : 0) | (exec ? 0 : STATUS_EXECZ) | (vcc ? 0 : STATUS_VCCZ);
-	ttmp[0] = (uint32_t) w->pc;
-	ttmp[1] = (uint32_t) (w->pc >> 32 & 0xffff) | trap_id << 16;
-	ttmp[2] = (uint32_t) w->tba;
-	ttmp[3] = (uint32_t) (w->tba >> 32);
-	ttmp[11] &= ~(uint32_t) TTMP11_DEBUG_TRAP; /* no debugger is attached */
+	ttmp[0] = (uint32_t)w->pc;
+	ttmp[1] = (uint32_t)(w->pc >> 32 & 0xffff) | trap_id << 16;
+	ttmp[2] = (uint32_t)w->tba;
+	ttmp[3] = (uint32_t)(w->tba >> 32);
+	ttmp[11] &= ~(uint32_t)TTMP11_DEBUG_TRAP; /* no debugger is attached */
 	ttmp[12] = status;
-	ttmp[14] = (uint32_t) w->tma;
-	ttmp[15] = (uint32_t) (w->tma >> 32);
+	ttmp[14] = (uint32_t)w->tma;
+	ttmp[15] = (uint32_t)(w->tma >> 32);
 	w->status |= STATUS_PRIV;
 	w->priv = 1;
 	w->pc = w->tba;

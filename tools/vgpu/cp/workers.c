@@ -18,18 +18,19 @@
 #include "cp/internal.h"
 #include "device.h"
 
-#define QUANTUM 2048u /* instructions of one wave between two looks at the preempt flag */
-#define SPIN_TURN 128u	/* of a wave that only polls */
-#define VISIT (8 * QUANTUM) /* instructions of one workgroup before the next one's turn */
-#define SPIN_NS 40000u	/* an idle worker looks for work this long before it sleeps */
+#define QUANTUM      2048u /* instructions of one wave between two looks at the preempt flag */
+#define SPIN_TURN    128u  /* of a wave that only polls */
+#define VISIT        (8 * QUANTUM) /* instructions of one workgroup before the next one's turn */
+#define SPIN_NS      40000u        /* an idle worker looks for work this long before it sleeps */
 #define MAX_RESIDENT 512
 
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t work;	/* something to run, or to put away */
+	pthread_cond_t work;    /* something to run, or to put away */
 	pthread_cond_t settled; /* some queue's running count fell to 0 */
-	struct cp_dispatch *list; /* dispatches with workgroups to hand out, by priority, then age */
-	uint64_t seq;		  /* atomic: bumped with every reason to wake a worker */
+	struct cp_dispatch
+		*list; /* dispatches with workgroups to hand out, by priority, then age */
+	uint64_t seq;  /* atomic: bumped with every reason to wake a worker */
 	unsigned asleep;
 	bool stop; /* atomic */
 	struct isa_group *spare;
@@ -120,7 +121,7 @@ static bool scratch_take(struct isa_group *g, struct cp_dispatch *d)
 	for (unsigned i = 0; i < d->scratch_slots && got < d->waves_full; i++)
 		if (!(map[i / 64] >> i % 64 & 1)) {
 			map[i / 64] |= 1ull << i % 64;
-			g->scratch_slot[got++] = (uint16_t) i;
+			g->scratch_slot[got++] = (uint16_t)i;
 		}
 	if (got == d->waves_full)
 		return true;
@@ -150,7 +151,8 @@ static struct isa_group *take(bool *fresh)
 			g->next = NULL;
 			*fresh = false;
 		} else if (d->next < d->total &&
-			   (!d->waves_resident || d->waves_resident + d->waves_full <= d->waves_cap)) {
+			   (!d->waves_resident ||
+			    d->waves_resident + d->waves_full <= d->waves_cap)) {
 			g = group_new();
 			if (g && d->scratch_wave_bytes && !scratch_take(g, d)) {
 				group_free(g);
@@ -310,7 +312,7 @@ unsigned cp_sched_saved_waves(struct cp_queue *q)
 static void on_sendmsg(struct isa_exec *x, uint32_t simm, uint32_t m0)
 {
 	enum { MSG_INTERRUPT = 1 };
-	struct cp_dispatch *d = ((struct isa_group *) x->group)->d;
+	struct cp_dispatch *d = ((struct isa_group *)x->group)->d;
 	uint32_t id = m0 & 0xffffff; /* kfd_int_process_v11.c: WAVE_CTXID0.DATA */
 	struct cp_irq irq = {
 		.process = d->q->mqd.process,
@@ -333,7 +335,7 @@ static void on_sendmsg(struct isa_exec *x, uint32_t simm, uint32_t m0)
 		irq.code = bit + 1;
 		snprintf(irq.text, sizeof(irq.text),
 			 "trap handler reports exception %u of the wave at PC 0x%lx", irq.code,
-			 x->w->s[OPR_TTMP0] | (uint64_t) (x->w->s[OPR_TTMP0 + 1] & 0xffff) << 32);
+			 x->w->s[OPR_TTMP0] | (uint64_t)(x->w->s[OPR_TTMP0 + 1] & 0xffff) << 32);
 		cp_irq_post(&irq);
 	}
 }
@@ -341,7 +343,7 @@ static void on_sendmsg(struct isa_exec *x, uint32_t simm, uint32_t m0)
 static uint64_t on_msg_rtn(struct isa_exec *x, uint32_t msg)
 {
 	enum { GET_DOORBELL = 0x80, GET_DDID, GET_TMA, GET_REALTIME, SAVE_WAVE, GET_TBA };
-	struct cp_dispatch *d = ((struct isa_group *) x->group)->d;
+	struct cp_dispatch *d = ((struct isa_group *)x->group)->d;
 
 	switch (msg & 0xff) {
 	case GET_DOORBELL:
@@ -358,7 +360,7 @@ static uint64_t on_msg_rtn(struct isa_exec *x, uint32_t msg)
 
 static uint64_t on_realtime(struct isa_exec *x)
 {
-	(void) x;
+	(void)x;
 	return vgpu_clock_gpu();
 }
 
@@ -376,7 +378,7 @@ static void describe(struct worker *k, struct isa_group *g, struct isa_wave *w, 
 	if (n)
 		isa_disasm(words, n, w->pc, text, sizeof(text));
 	snprintf(buf, len, "PC 0x%lx (kernel 0x%lx %+ld): %s; group %u,%u,%u wave %u", w->pc,
-		 g->d->kernel_object, (long) (w->pc - g->d->entry), text, w->group_id[0],
+		 g->d->kernel_object, (long)(w->pc - g->d->entry), text, w->group_id[0],
 		 w->group_id[1], w->group_id[2], w->wave_in_group);
 }
 
@@ -389,14 +391,14 @@ static bool stopped(struct worker *k, struct isa_group *g, struct isa_wave *w)
 	char where[180];
 	bool on = false;
 
-	switch ((enum isa_stop) w->stop) {
+	switch ((enum isa_stop)w->stop) {
 	case STOP_NONE: /* s_sethalt: waits for a debugger */
 		return false;
 	case STOP_TRAP:
 		return cp_trap_enter(w, w->trap_id);
 	case STOP_MEM_FAULT:
 	case STOP_FETCH_FAULT:
-		f = k->vmem.fault.lanes	  ? k->vmem.fault
+		f = k->vmem.fault.lanes   ? k->vmem.fault
 		    : k->smem.fault.lanes ? k->smem.fault
 					  : k->imem.fault;
 		describe(k, g, w, where, sizeof(where));
@@ -442,7 +444,7 @@ static unsigned quantum(struct worker *k)
 		return QUANTUM;
 	/* Seeded lengths: the same seed gives the same interleaving. */
 	k->rng = k->rng * 6364136223846793005u + 1442695040888963407u;
-	return 1 + (unsigned) (k->rng >> 33) % (2 * QUANTUM);
+	return 1 + (unsigned)(k->rng >> 33) % (2 * QUANTUM);
 }
 
 enum outcome { DONE, AGAIN, ASLEEP, STUCK, PREEMPTED };
@@ -571,8 +573,8 @@ static void rest(struct worker *k, uint64_t seen, uint64_t until)
 			if (wait > 1000000)
 				wait = 1000000;
 			wait += cp_now();
-			ts.tv_sec = (time_t) (wait / 1000000000u);
-			ts.tv_nsec = (long) (wait % 1000000000u);
+			ts.tv_sec = (time_t)(wait / 1000000000u);
+			ts.tv_nsec = (long)(wait % 1000000000u);
 			pthread_cond_timedwait(&S.work, &S.lock, &ts);
 		}
 		S.asleep--;

@@ -136,7 +136,7 @@ static void pool_give(struct pool *p, uint64_t off, uint64_t size)
 	} else {
 		/* Without memory for a new hole the range stays unusable: a leak of address
 		 * space in the pool, never of bytes (they were punched). */
-		(void) hole_insert(p, i, off, size);
+		(void)hole_insert(p, i, off, size);
 	}
 }
 
@@ -180,9 +180,9 @@ int vm_pools_init(uint64_t vram_bytes, uint64_t gtt_bytes)
 	r = rawsys6(SYS_mmap, 0, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (r < 0 && r > -4096)
 		goto out;
-	P.alias = (uint8_t *) r;
+	P.alias = (uint8_t *)r;
 	P.size = total;
-	P.fd = (int) fd;
+	P.fd = (int)fd;
 	rawsys3(SYS_madvise, P.alias, total, MADV_DONTFORK);
 	rawsys3(SYS_madvise, P.alias, total, MADV_DONTDUMP);
 	if (!atfork) {
@@ -197,7 +197,7 @@ out:
 		pools_release();
 	}
 	pthread_mutex_unlock(&P.lock);
-	return (int) r;
+	return (int)r;
 }
 
 void vm_pools_fini(void)
@@ -296,6 +296,6 @@ uint64_t vm_pool_used(enum vm_pool_id id)
 void *vm_bo_kmap(struct vm_bo *bo)
 {
 	if (bo->kind == VM_BACK_USER)
-		return (void *) bo->user_addr;
+		return (void *)bo->user_addr;
 	return P.alias + bo->pool_off;
 }

@@ -59,7 +59,7 @@ static inline unsigned tlb_set(uint64_t va)
 {
 	uint64_t page = va >> 12;
 
-	return (unsigned) (page ^ page >> 6 ^ page >> 12 ^ page >> 18) % VM_TLB_SETS;
+	return (unsigned)(page ^ page >> 6 ^ page >> 12 ^ page >> 18) % VM_TLB_SETS;
 }
 
 static inline bool op_writes(enum vm_op op)
@@ -67,9 +67,8 @@ static inline bool op_writes(enum vm_op op)
 	return op != VM_LOAD && op != VM_FETCH;
 }
 
-static __attribute__((noinline)) const struct vm_tlbe *refuse(struct vm_port *p, enum vm_op op,
-							      uint64_t va,
-							      const struct vm_tlbe *present)
+static __attribute__((noinline)) const struct vm_tlbe *
+refuse(struct vm_port *p, enum vm_op op, uint64_t va, const struct vm_tlbe *present)
 {
 	p->fault = (struct vm_fault){
 		.va = gva(va),
@@ -119,8 +118,8 @@ static void load_lane(const uint8_t *s, unsigned l, unsigned size, uint32_t *dat
 		uint64_t q; /* one piece: an aligned quadword must not tear */
 
 		memcpy(&q, s, 8);
-		data[l] = (uint32_t) q;
-		data[VM_LANES + l] = (uint32_t) (q >> 32);
+		data[l] = (uint32_t)q;
+		data[VM_LANES + l] = (uint32_t)(q >> 32);
 		break;
 	}
 	default:
@@ -139,7 +138,7 @@ static void store_lane(uint8_t *d, unsigned l, unsigned size, const uint32_t *da
 		memcpy(d, &data[l], 2);
 		break;
 	case 8: {
-		uint64_t q = data[l] | (uint64_t) data[VM_LANES + l] << 32;
+		uint64_t q = data[l] | (uint64_t)data[VM_LANES + l] << 32;
 
 		memcpy(d, &q, 8);
 		break;
@@ -191,8 +190,8 @@ static void load_all(const uint8_t *host, const uint64_t *addr, unsigned size, b
 			uint64_t q;
 
 			memcpy(&q, host + addr[l], 8);
-			data[l] = (uint32_t) q;
-			data[VM_LANES + l] = (uint32_t) (q >> 32);
+			data[l] = (uint32_t)q;
+			data[VM_LANES + l] = (uint32_t)(q >> 32);
 		}
 		return;
 	case 16:
@@ -200,10 +199,10 @@ static void load_all(const uint8_t *host, const uint64_t *addr, unsigned size, b
 			u32x4 r[4];
 
 			for (unsigned i = 0; i < 4; i++)
-				r[i] = *(const u32x4b *) (host + addr[l + i]);
+				r[i] = *(const u32x4b *)(host + addr[l + i]);
 			transpose4(r);
 			for (unsigned c = 0; c < 4; c++)
-				*(u32x4u *) &data[c * VM_LANES + l] = r[c];
+				*(u32x4u *)&data[c * VM_LANES + l] = r[c];
 		}
 		return;
 	default:
@@ -229,10 +228,10 @@ static void store_all(uint8_t *host, const uint64_t *addr, unsigned size, bool c
 			u32x4 r[4];
 
 			for (unsigned c = 0; c < 4; c++)
-				r[c] = *(const u32x4u *) &data[c * VM_LANES + l];
+				r[c] = *(const u32x4u *)&data[c * VM_LANES + l];
 			transpose4(r);
 			for (unsigned i = 0; i < 4; i++)
-				*(u32x4b *) (host + addr[l + i]) = r[i];
+				*(u32x4b *)(host + addr[l + i]) = r[i];
 		}
 		return;
 	default:
@@ -286,12 +285,12 @@ static inline uint64_t b64(double f)
 #define FMIN_BITS(T, U, conv, a, b)                                                                \
 	({                                                                                         \
 		T x_ = conv(a), y_ = conv(b);                                                      \
-		x_ != x_ ? (b) : y_ != y_ ? (a) : x_ < y_ ? (a) : y_ < x_ ? (b) : ((a) | (b));      \
+		x_ != x_ ? (b) : y_ != y_ ? (a) : x_ < y_ ? (a) : y_ < x_ ? (b) : ((a) | (b));     \
 	})
 #define FMAX_BITS(T, U, conv, a, b)                                                                \
 	({                                                                                         \
 		T x_ = conv(a), y_ = conv(b);                                                      \
-		x_ != x_ ? (b) : y_ != y_ ? (a) : x_ > y_ ? (a) : y_ > x_ ? (b) : ((a) & (b));      \
+		x_ != x_ ? (b) : y_ != y_ ? (a) : x_ > y_ ? (a) : y_ > x_ ? (b) : ((a) & (b));     \
 	})
 
 #define ATOMIC_FN(name, U, S, F, conv, back)                                                       \
@@ -320,11 +319,11 @@ static inline uint64_t b64(double f)
 		case VM_CSUB:                                                                      \
 			return CAS_LOOP(U, p, old, old < v ? 0 : old - v);                         \
 		case VM_SMIN:                                                                      \
-			return CAS_LOOP(U, p, old, (S) old < (S) v ? old : v);                     \
+			return CAS_LOOP(U, p, old, (S)old < (S)v ? old : v);                       \
 		case VM_UMIN:                                                                      \
 			return CAS_LOOP(U, p, old, old < v ? old : v);                             \
 		case VM_SMAX:                                                                      \
-			return CAS_LOOP(U, p, old, (S) old > (S) v ? old : v);                     \
+			return CAS_LOOP(U, p, old, (S)old > (S)v ? old : v);                       \
 		case VM_UMAX:                                                                      \
 			return CAS_LOOP(U, p, old, old > v ? old : v);                             \
 		case VM_INC:                                                                       \
@@ -353,16 +352,16 @@ ATOMIC_FN(atomic64, uint64_t, int64_t, double, f64, b64)
 static void atomic_lane(uint8_t *host, enum vm_op op, unsigned l, unsigned size, uint32_t *data)
 {
 	if (size == 4) {
-		data[l] = atomic32((uint32_t *) host, op, data[l], data[VM_LANES + l]);
+		data[l] = atomic32((uint32_t *)host, op, data[l], data[VM_LANES + l]);
 	} else {
-		uint64_t v = data[l] | (uint64_t) data[VM_LANES + l] << 32;
+		uint64_t v = data[l] | (uint64_t)data[VM_LANES + l] << 32;
 		uint64_t cmp = 0;
 
 		if (op == VM_CMPSWAP || op == VM_FCMPSWAP)
-			cmp = data[2 * VM_LANES + l] | (uint64_t) data[3 * VM_LANES + l] << 32;
-		v = atomic64((uint64_t *) host, op, v, cmp);
-		data[l] = (uint32_t) v;
-		data[VM_LANES + l] = (uint32_t) (v >> 32);
+			cmp = data[2 * VM_LANES + l] | (uint64_t)data[3 * VM_LANES + l] << 32;
+		v = atomic64((uint64_t *)host, op, v, cmp);
+		data[l] = (uint32_t)v;
+		data[VM_LANES + l] = (uint32_t)(v >> 32);
 	}
 }
 
@@ -376,16 +375,16 @@ static inline void touch_lanes(struct vm_port *p, enum vm_op op, uint8_t *host,
 			       const uint64_t *addr, uint32_t mask, unsigned size, unsigned cache,
 			       bool contiguous, bool uniform, uint32_t *data)
 {
-	uint64_t bytes = (uint64_t) __builtin_popcount(mask) * size;
+	uint64_t bytes = (uint64_t)__builtin_popcount(mask) * size;
 
-	(void) cache; /* coherent model: no cache stands between a lane and memory */
+	(void)cache; /* coherent model: no cache stands between a lane and memory */
 	if (op == VM_LOAD || op == VM_FETCH) {
 		p->bytes_read += bytes;
 		if (mask == ALL_LANES)
 			load_all(host, addr, size, contiguous, uniform, data);
 		else
 			for (uint32_t m = mask; m; m &= m - 1) {
-				unsigned l = (unsigned) __builtin_ctz(m);
+				unsigned l = (unsigned)__builtin_ctz(m);
 
 				load_lane(host + addr[l], l, size, data);
 			}
@@ -395,7 +394,7 @@ static inline void touch_lanes(struct vm_port *p, enum vm_op op, uint8_t *host,
 			store_all(host, addr, size, contiguous, data);
 		else
 			for (uint32_t m = mask; m; m &= m - 1) {
-				unsigned l = (unsigned) __builtin_ctz(m);
+				unsigned l = (unsigned)__builtin_ctz(m);
 
 				store_lane(host + addr[l], l, size, data);
 			}
@@ -403,10 +402,10 @@ static inline void touch_lanes(struct vm_port *p, enum vm_op op, uint8_t *host,
 		p->bytes_read += bytes;
 		p->bytes_written += bytes;
 		for (uint32_t m = mask; m; m &= m - 1) {
-			unsigned l = (unsigned) __builtin_ctz(m);
+			unsigned l = (unsigned)__builtin_ctz(m);
 
 			if (size == 4 && !needs_compare(op))
-				data[l] = atomic32((uint32_t *) (host + addr[l]), op, data[l], 0);
+				data[l] = atomic32((uint32_t *)(host + addr[l]), op, data[l], 0);
 			else
 				atomic_lane(host + addr[l], op, l, size, data);
 		}
@@ -429,7 +428,7 @@ static bool touch_split(struct vm_port *p, enum vm_op op, uint64_t va, unsigned 
 	if (op == VM_STORE) {
 		p->bytes_written += size;
 		for (unsigned i = 0; i < size; i++)
-			*at[i] = (uint8_t) (data[i / 4 * VM_LANES + l] >> i % 4 * 8);
+			*at[i] = (uint8_t)(data[i / 4 * VM_LANES + l] >> i % 4 * 8);
 		return true;
 	}
 	p->bytes_read += size;
@@ -437,7 +436,7 @@ static bool touch_split(struct vm_port *p, enum vm_op op, uint64_t va, unsigned 
 		uint32_t v = 0;
 
 		for (unsigned i = 4 * c; i < size && i < 4 * c + 4; i++)
-			v |= (uint32_t) *at[i] << i % 4 * 8;
+			v |= (uint32_t)*at[i] << i % 4 * 8;
 		data[c * VM_LANES + l] = v;
 	}
 	return true;
@@ -446,15 +445,14 @@ static bool touch_split(struct vm_port *p, enum vm_op op, uint64_t va, unsigned 
 /* Lane by lane, each with its own translation. */
 static __attribute__((noinline)) uint32_t access_slow(struct vm_port *p, enum vm_op op,
 						      const uint64_t *addr, uint32_t mask,
-						      unsigned size, unsigned cache,
-						      uint32_t *data)
+						      unsigned size, unsigned cache, uint32_t *data)
 {
 	bool atomic = op > VM_FETCH;
 	struct vm_fault first = {0};
 	uint32_t faulted = 0;
 
 	for (uint32_t m = mask; m; m &= m - 1) {
-		unsigned l = (unsigned) __builtin_ctz(m);
+		unsigned l = (unsigned)__builtin_ctz(m);
 		uint64_t va = addr[l];
 		const struct vm_tlbe *e;
 		bool ok;
@@ -521,13 +519,13 @@ uint32_t vm_access(struct vm_port *p, enum vm_op op, const uint64_t addr[VM_LANE
 		u64x4 differs = 0, strides = 0, low = 0;
 		u64x4 start = e->start;
 		u64x4 sign = 1ull << 63;
-		i64x4 limit = (i64x4) ((u64x4) (e->end - e->start - size) ^ sign);
+		i64x4 limit = (i64x4)((u64x4)(e->end - e->start - size) ^ sign);
 
 		for (unsigned l = 0; l < VM_LANES; l += 4) {
-			u64x4 v = *(const u64x4u *) &a[l];
+			u64x4 v = *(const u64x4u *)&a[l];
 			u64x4 d = v - a0;
 
-			out |= (i64x4) ((v - start) ^ sign) > limit;
+			out |= (i64x4)((v - start) ^ sign) > limit;
 			differs |= d;
 			strides |= d ^ (step + l) * size;
 			low |= v;
@@ -554,10 +552,10 @@ uint32_t vm_access(struct vm_port *p, enum vm_op op, const uint64_t addr[VM_LANE
 static inline void touch_span(struct vm_port *p, bool write, uint8_t *host, void *buf, size_t n,
 			      unsigned cache)
 {
-	void *d = write ? (void *) host : buf;
-	const void *s = write ? buf : (void *) host;
+	void *d = write ? (void *)host : buf;
+	const void *s = write ? buf : (void *)host;
 
-	(void) cache;
+	(void)cache;
 	if (write)
 		p->bytes_written += n;
 	else
@@ -586,8 +584,7 @@ static inline void touch_span(struct vm_port *p, bool write, uint8_t *host, void
 	}
 }
 
-static int span(struct vm_port *p, enum vm_op op, uint64_t va, void *buf, size_t n,
-		unsigned cache)
+static int span(struct vm_port *p, enum vm_op op, uint64_t va, void *buf, size_t n, unsigned cache)
 {
 	uint8_t *b = buf;
 
@@ -622,7 +619,7 @@ int vm_read(struct vm_port *p, enum vm_op op, gva_t va, void *dst, size_t n, uns
 
 int vm_write(struct vm_port *p, gva_t va, const void *src, size_t n, unsigned cache)
 {
-	return span(p, VM_STORE, va.a, (void *) src, n, cache);
+	return span(p, VM_STORE, va.a, (void *)src, n, cache);
 }
 
 /* ---- single words with ordering ------------------------------------------ */
@@ -650,21 +647,21 @@ static int word(struct vm_port *p, enum vm_op op, uint64_t va, unsigned size, ui
 	h = e->host + (va - e->start);
 	if (op == VM_LOAD) {
 		p->bytes_read += size;
-		*v = size == 8 ? __atomic_load_n((uint64_t *) h, __ATOMIC_ACQUIRE)
-			       : __atomic_load_n((uint32_t *) h, __ATOMIC_ACQUIRE);
+		*v = size == 8 ? __atomic_load_n((uint64_t *)h, __ATOMIC_ACQUIRE)
+			       : __atomic_load_n((uint32_t *)h, __ATOMIC_ACQUIRE);
 	} else if (op == VM_STORE) {
 		p->bytes_written += size;
 		if (size == 8)
-			__atomic_store_n((uint64_t *) h, *v, __ATOMIC_RELEASE);
+			__atomic_store_n((uint64_t *)h, *v, __ATOMIC_RELEASE);
 		else if (size == 4)
-			__atomic_store_n((uint32_t *) h, (uint32_t) *v, __ATOMIC_RELEASE);
+			__atomic_store_n((uint32_t *)h, (uint32_t)*v, __ATOMIC_RELEASE);
 		else
-			__atomic_store_n((uint16_t *) h, (uint16_t) *v, __ATOMIC_RELEASE);
+			__atomic_store_n((uint16_t *)h, (uint16_t)*v, __ATOMIC_RELEASE);
 	} else {
 		p->bytes_read += size;
 		p->bytes_written += size;
-		*v = size == 8 ? atomic64((uint64_t *) h, op, *v, 0)
-			       : atomic32((uint32_t *) h, op, (uint32_t) *v, 0);
+		*v = size == 8 ? atomic64((uint64_t *)h, op, *v, 0)
+			       : atomic32((uint32_t *)h, op, (uint32_t)*v, 0);
 	}
 out:
 	door_leave(r);
@@ -683,7 +680,7 @@ int vm_store64(struct vm_port *p, gva_t va, uint64_t v)
 
 int vm_add64(struct vm_port *p, gva_t va, int64_t delta, uint64_t *before)
 {
-	uint64_t v = (uint64_t) delta;
+	uint64_t v = (uint64_t)delta;
 	int r = word(p, VM_ADD, va.a, 8, &v);
 
 	if (!r && before)
@@ -704,7 +701,7 @@ int vm_load32(struct vm_port *p, gva_t va, uint32_t *v)
 	int r = word(p, VM_LOAD, va.a, 4, &w);
 
 	if (!r)
-		*v = (uint32_t) w;
+		*v = (uint32_t)w;
 	return r;
 }
 

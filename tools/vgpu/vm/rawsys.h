@@ -25,12 +25,12 @@ static inline long rawsys(long nr, long a, long b, long c, long d, long e, long 
 	return ret;
 }
 
-#define rawsys0(nr)		    rawsys(nr, 0, 0, 0, 0, 0, 0)
-#define rawsys1(nr, a)		    rawsys(nr, (long) (a), 0, 0, 0, 0, 0)
-#define rawsys2(nr, a, b)	    rawsys(nr, (long) (a), (long) (b), 0, 0, 0, 0)
-#define rawsys3(nr, a, b, c)	    rawsys(nr, (long) (a), (long) (b), (long) (c), 0, 0, 0)
-#define rawsys4(nr, a, b, c, d)	    rawsys(nr, (long) (a), (long) (b), (long) (c), (long) (d), 0, 0)
+#define rawsys0(nr)             rawsys(nr, 0, 0, 0, 0, 0, 0)
+#define rawsys1(nr, a)          rawsys(nr, (long)(a), 0, 0, 0, 0, 0)
+#define rawsys2(nr, a, b)       rawsys(nr, (long)(a), (long)(b), 0, 0, 0, 0)
+#define rawsys3(nr, a, b, c)    rawsys(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define rawsys4(nr, a, b, c, d) rawsys(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 #define rawsys6(nr, a, b, c, d, e, f)                                                              \
-	rawsys(nr, (long) (a), (long) (b), (long) (c), (long) (d), (long) (e), (long) (f))
+	rawsys(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 #endif

@@ -179,8 +179,8 @@ void vm_destroy(struct vm *vm)
 	free(vm);
 }
 
-int vm_map(struct vm *vm, gva_t va, uint64_t size, struct vm_bo *bo, uint64_t bo_off,
-	   unsigned perm, enum vm_mtype mtype)
+int vm_map(struct vm *vm, gva_t va, uint64_t size, struct vm_bo *bo, uint64_t bo_off, unsigned perm,
+	   enum vm_mtype mtype)
 {
 	struct vm_mapping *m;
 	size_t at;
@@ -303,7 +303,7 @@ bool vm_walk(struct vm *vm, uint64_t va, struct vm_tlbe *e)
 		if (m->start.a <= va && m->valid) {
 			e->start = m->start.a;
 			e->end = m->start.a + m->size;
-			e->host = (uint8_t *) vm_bo_kmap(m->bo) + m->bo_off;
+			e->host = (uint8_t *)vm_bo_kmap(m->bo) + m->bo_off;
 			e->perm = m->perm;
 			found = true;
 		}

@@ -25,7 +25,7 @@ static inline gva_t gva_add(gva_t v, uint64_t n)
 	return (gva_t){v.a + n};
 }
 
-#define VM_PAGE	 4096u
+#define VM_PAGE  4096u
 #define VM_LANES 32u
 
 /* Who asks. Values are the UTCL2 client ids of GCVM_L2_PROTECTION_FAULT_STATUS[17:9]
@@ -33,8 +33,8 @@ static inline gva_t gva_add(gva_t v, uint64_t n)
 enum vm_client {
 	VM_CLIENT_CPF = 4,
 	VM_CLIENT_CPC = 5,
-	VM_CLIENT_TCP = 8,	  /* vector memory of waves */
-	VM_CLIENT_SQC_INST = 9,	  /* instruction fetch */
+	VM_CLIENT_TCP = 8,       /* vector memory of waves */
+	VM_CLIENT_SQC_INST = 9,  /* instruction fetch */
 	VM_CLIENT_SQC_DATA = 10, /* scalar loads */
 	VM_CLIENT_SDMA0 = 13,
 	VM_CLIENT_SDMA1 = 14,
@@ -56,12 +56,12 @@ enum vm_backing_kind { VM_BACK_POOL, VM_BACK_USER };
 
 struct vm_bo {
 	enum vm_backing_kind kind;
-	uint64_t size;	   /* bytes, page multiple */
+	uint64_t size;     /* bytes, page multiple */
 	uint64_t pool_off; /* POOL: offset in the pool's memfd, page aligned */
 	enum vm_pool_id pool;
 	uint64_t user_addr; /* USER: address in the client */
-	uint32_t refs;	    /* handle + mappings + CPU maps + dma-bufs; 0 frees the backing */
-	uint32_t id;	    /* stable number for reports */
+	uint32_t refs;      /* handle + mappings + CPU maps + dma-bufs; 0 frees the backing */
+	uint32_t id;        /* stable number for reports */
 };
 
 /* One memfd for all pools; offsets are unique across pools.
@@ -93,14 +93,14 @@ struct vm_mapping {
 	unsigned perm; /* VM_W | VM_X */
 	enum vm_mtype mtype;
 	uint32_t queue_refs; /* queues that use it as a ring, EOP, ...: UNMAP says EBUSY */
-	bool valid;	     /* false: PTEs cleared (userptr invalidated), accesses fault */
+	bool valid;          /* false: PTEs cleared (userptr invalidated), accesses fault */
 };
 
 int vm_create(struct vm **out);
 void vm_destroy(struct vm *vm); /* drops all mappings */
 /* -EINVAL on misalignment, wrap, >= 2^48, or overlap; -ENOMEM. Takes a BO reference. */
-int vm_map(struct vm *vm, gva_t va, uint64_t size, struct vm_bo *bo, uint64_t bo_off,
-	   unsigned perm, enum vm_mtype mtype);
+int vm_map(struct vm *vm, gva_t va, uint64_t size, struct vm_bo *bo, uint64_t bo_off, unsigned perm,
+	   enum vm_mtype mtype);
 /* Exactly the mapping that starts at va; -EINVAL if none. Flushes every TLB of this vm:
  * when it returns, no agent can still reach the old pages. */
 int vm_unmap(struct vm *vm, gva_t va);
@@ -145,14 +145,14 @@ enum vm_op {
 };
 
 struct vm_fault {
-	gva_t va;	   /* exact byte address of the first faulting lane */
-	uint32_t lanes;	   /* faulting lanes of this access */
+	gva_t va;       /* exact byte address of the first faulting lane */
+	uint32_t lanes; /* faulting lanes of this access */
 	enum vm_client client;
 	bool write;
-	bool not_present;  /* no mapping, or PTEs cleared */
-	bool read_only;	   /* store or atomic without VM_W */
-	bool no_exec;	   /* fetch without VM_X */
-	bool misaligned;   /* atomic on an address that is not a multiple of its size */
+	bool not_present; /* no mapping, or PTEs cleared */
+	bool read_only;   /* store or atomic without VM_W */
+	bool no_exec;     /* fetch without VM_X */
+	bool misaligned;  /* atomic on an address that is not a multiple of its size */
 };
 
 #define VM_TLB_SETS 64
@@ -165,7 +165,7 @@ struct vm_port {
 	uint64_t generation; /* of vm when the TLB was filled */
 	struct vm_tlbe {
 		uint64_t start, end; /* covered VA range; end == 0: empty */
-		uint8_t *host;	     /* alias of start; private to vm/ */
+		uint8_t *host;       /* alias of start; private to vm/ */
 		unsigned perm;
 	} tlb[VM_TLB_SETS];
 	struct vm_fault fault; /* set by the access that returned faulting lanes */
