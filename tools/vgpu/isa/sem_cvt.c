@@ -34,7 +34,7 @@ static inline v32u f32_to_u32(v32f a)
 	{                                                                                          \
 		struct valu v;                                                                     \
                                                                                                    \
-		valu_begin(&v, x, in, MODS_FLT, MODE_F32_KEEP, 0);                                 \
+		valu_begin(&v, x, in, MODS_F32, MODE_F32_KEEP, 0);                                 \
 		const v32f a = F(*valu_src(&v, 0, K_F32));                                         \
 		valu_out(&v, KOUT, U(E));                                                          \
 	}
@@ -60,7 +60,7 @@ CVT_FROM_F32(V_CVT_NEAREST_I32_F32, K_B32, f32_to_i32(half_up(a)))
 	{                                                                                          \
 		struct valu v;                                                                     \
                                                                                                    \
-		valu_begin(&v, x, in, MODS_FLT, MODE_F32, 32);                                     \
+		valu_begin(&v, x, in, MODS_F32, MODE_F32, 32);                                     \
 		const v32u a = *valu_src(&v, 0, K_B32);                                            \
 		valu_out(&v, K_F32, U(E));                                                         \
 	}
@@ -118,7 +118,7 @@ CVT_FROM_F64(V_CVT_F32_F64, K_F32, 32, MODE_F32, TO_F(a))
 	{                                                                                          \
 		struct valu v;                                                                     \
                                                                                                    \
-		valu_begin(&v, x, in, MODS_FLT, MODE_F32_KEEP | MODE_F64, 64);                     \
+		valu_begin(&v, x, in, MODS_F32, MODE_F32_KEEP | MODE_F64, 64);                     \
 		const v32u a = *valu_src(&v, 0, KIN);                                              \
 		valu_out64(&v, true, (v32q) (E));                                                  \
 	}
@@ -250,7 +250,7 @@ static inline v32u pair(v32i lo, v32i hi)
 	}
 
 #define PK_F32(NAME, E)                                                                            \
-	CVT_PK(NAME, valu_begin(&v, x, in, MODS_FLT, MODE_F32_KEEP, 0),                            \
+	CVT_PK(NAME, valu_begin(&v, x, in, MODS_F32, MODE_F32_KEEP, 0),                            \
 	       v32f a = F(*valu_src(&v, 0, K_F32)), v32f b = F(*valu_src(&v, 1, K_F32)), E)
 #define PK_F16(NAME, E)                                                                            \
 	CVT_PK(NAME, valu_begin(&v, x, in, MODS_FLT16, MODE_F64_KEEP, 0),                          \
@@ -284,7 +284,7 @@ VALU_SEM(V_CVT_PK_RTZ_F16_F32)
 {
 	struct valu v;
 
-	valu_begin(&v, x, in, MODS_FLT, MODE_F32_KEEP, 0);
+	valu_begin(&v, x, in, MODS_F32, MODE_F32_KEEP, 0);
 	const v32f a = F(*valu_src(&v, 0, K_F32));
 	const v32f b = F(*valu_src(&v, 1, K_F32));
 	const v32f lo = in->clamp ? valu_clamp01(&v, a) : a, hi = in->clamp ? valu_clamp01(&v, b) : b;
@@ -296,7 +296,7 @@ VALU_SEM(V_CVT_PK_U8_F32)
 {
 	struct valu v;
 
-	valu_begin(&v, x, in, MODS_FLT, MODE_F32_KEEP, 0);
+	valu_begin(&v, x, in, MODS_F32, MODE_F32_KEEP, 0);
 	const v32f a = F(*valu_src(&v, 0, K_F32));
 	const v32u s = (*valu_src(&v, 1, K_B32) & 3u) << 3;
 	const v32u c = *valu_src(&v, 2, K_B32);

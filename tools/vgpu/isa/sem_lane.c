@@ -60,27 +60,33 @@ VALU_SEM(V_PERMLANE64_B32)
 	valu_write(&w->v[n + d], (uint32_t) (w->exec >> 32), lo);
 }
 
+static inline v32u lanes(void)
+{
+	v32u r;
+
+	for (unsigned l = 0; l < 32; l++)
+		r[l] = l;
+	return r;
+}
+
 /* Any lane of the own row (other = 0) or of the neighbouring row (other = 16) of 16. op_sel[0]
  * (fi): read inactive lanes; op_sel[1] (bound_ctrl): they give zero, else the lane stays. */
 static void permlane16(struct isa_exec *x, const struct isa_insn *in, unsigned other)
 {
-	uint64_t sel = isa_sread(x, in, in->src[1]) | (uint64_t) isa_sread(x, in, in->src[2]) << 32;
-	uint32_t exec = isa_exec_mask(x), write = exec, from[32], to[32];
-	v32u r = isa_vread(x, in, in->src[0]);
+	uint32_t lo = isa_sread(x, in, in->src[1]), hi = isa_sread(x, in, in->src[2]);
+	uint32_t exec = isa_exec_mask(x), write = exec;
+	v32u lane = lanes(), from, r;
 
-	memcpy(from, &r, sizeof(from));
-	for (unsigned l = 0; l < 32; l++) {
-		unsigned k = ((l & 16) ^ other) + (unsigned) (sel >> 4 * (l & 15) & 15);
+	from = usel((lane & 8u) != 0u, splat(hi), splat(lo)) >> ((lane & 7u) * 4u) & 15u;
+	from |= (lane & 16u) ^ other;
+	r = valu_row_permute(isa_vread(x, in, in->src[0]), from);
+	if (!(in->op_sel & 1)) {
+		v32i valid = valu_lane_bits(exec, from);
 
-		if ((in->op_sel & 1) || (exec >> k & 1)) {
-			to[l] = from[k];
-		} else {
-			to[l] = 0;
-			if (!(in->op_sel & 2))
-				write &= ~(1u << l);
-		}
+		r &= U(valid);
+		if (!(in->op_sel & 2))
+			write &= isa_gather(valid);
 	}
-	memcpy(&r, to, sizeof(r));
 	valu_write(isa_vgpr(x, in->dst), write, r);
 }
 

@@ -160,7 +160,7 @@ static inline v32f rsq_f(v32f a)
 	{                                                                                          \
 		struct valu v;                                                                     \
                                                                                                    \
-		valu_begin(&v, x, in, MODS_FLT, MODE_F32_KEEP, 0);                                 \
+		valu_begin(&v, x, in, MODS_F32, MODE_F32_KEEP, 0);                                 \
 		const v32f a = flush(F(*valu_src(&v, 0, K_F32)));                                  \
 		x->approximated++;                                                                 \
 		valu_out(&v, K_F32, U(flush(FN(a))));                                              \

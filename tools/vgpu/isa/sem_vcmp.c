@@ -96,7 +96,7 @@ CMP_CONST(I64, BEGIN_64, T, ~0u)
 
 /* ---- floats -------------------------------------------------------------------- */
 
-#define BEGIN_F32 valu_begin(&v, x, in, MODS_FLT, MODE_F32_KEEP, 0)
+#define BEGIN_F32 valu_begin(&v, x, in, MODS_F32, MODE_F32_KEEP, 0)
 #define BEGIN_F16 valu_begin(&v, x, in, MODS_FLT16, MODE_F64_KEEP, 0)
 #define BEGIN_F64 valu_begin(&v, x, in, MODS_FLT, MODE_F64_KEEP, 0)
 
@@ -183,7 +183,7 @@ static inline uint32_t class64(v32q a, v32u mask)
 			  mask);
 }
 
-CMP_PAIR(CLASS, F32, valu_begin(&v, x, in, MODS_FLT, 0, 0),
+CMP_PAIR(CLASS, F32, valu_begin(&v, x, in, MODS_F32, 0, 0),
 	 const v32u a = *valu_src(&v, 0, K_M32), const v32u b = *valu_src(&v, 1, K_B32),
 	 class32(a, b))
 CMP_PAIR(CLASS, F16, valu_begin(&v, x, in, MODS_FLT16, 0, 0),

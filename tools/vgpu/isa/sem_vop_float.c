@@ -72,7 +72,7 @@ VALU_SEM(V_FREXP_EXP_I32_F32)
 {
 	struct valu v;
 
-	valu_begin(&v, x, in, MODS_FLT, MODE_F32_KEEP, 0);
+	valu_begin(&v, x, in, MODS_F32, MODE_F32_KEEP, 0);
 	const v32f a = F(*valu_src(&v, 0, K_F32));
 	valu_out(&v, K_B32, frexp_exp(a));
 }
@@ -92,7 +92,7 @@ VALU_SEM(V_LDEXP_F32)
 {
 	struct valu v;
 
-	valu_begin(&v, x, in, MODS_FLT, MODE_F32, 32);
+	valu_begin(&v, x, in, MODS_F32, MODE_F32, 32);
 	const v32f a = F(*valu_src(&v, 0, K_F32));
 	const v32i e = S(*valu_src(&v, 1, K_B32));
 	valu_out(&v, K_F32, U(ldexp32(a, e)));
@@ -112,7 +112,7 @@ VALU_SEM(V_DIV_SCALE_F32)
 {
 	struct valu v;
 
-	valu_begin(&v, x, in, MODS_FLT, MODE_F32, 32);
+	valu_begin(&v, x, in, MODS_F32, MODE_F32, 32);
 	const v32f a = F(*valu_src(&v, 0, K_F32));
 	const v32f b = F(*valu_src(&v, 1, K_F32)); /* denominator */
 	const v32f c = F(*valu_src(&v, 2, K_F32)); /* numerator */
@@ -159,7 +159,7 @@ VALU_SEM(V_DIV_FMAS_F32)
 	struct valu v;
 	uint32_t vcc = x->w->s[OPR_VCC_LO + x->half];
 
-	valu_begin(&v, x, in, MODS_FLT, MODE_F32, 32);
+	valu_begin(&v, x, in, MODS_F32, MODE_F32, 32);
 	const v32f a = F(*valu_src(&v, 0, K_F32));
 	const v32f b = F(*valu_src(&v, 1, K_F32));
 	const v32f c = F(*valu_src(&v, 2, K_F32));

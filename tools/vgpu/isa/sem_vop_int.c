@@ -116,7 +116,7 @@ VALU_SEM(V_CNDMASK_B32)
 	struct valu v;
 	v32i m = isa_spread(isa_smask(x, in, in->src[2]));
 
-	valu_begin(&v, x, in, MOD_NEG | MOD_ABS | MOD_DPP, 0, 0);
+	valu_begin(&v, x, in, MODS_INT, 0, 0);
 	const v32u a = *valu_src(&v, 0, K_M32);
 	const v32u b = *valu_src(&v, 1, K_M32);
 	valu_out(&v, K_B32, usel(m, b, a));
@@ -226,7 +226,7 @@ VOP_B32(V_ADD_LSHL_U32, 3, (a + b) << (c & 31u))
 		valu_begin(&v, x, in, MODS_INT, 0, 0);                                             \
 		const v32u a = *valu_src(&v, 0, K_B32);                                            \
 		const v32u b = *valu_src(&v, 1, K_B32);                                            \
-		const v32u ci = CI;                                                                \
+		const v32u ci = CI; /* -1 where set */                                                                \
 		v32u r = R;                                                                        \
 		const v32i co = CO;                                                                \
 		uint32_t m = isa_gather(co) & v.exec;                                              \
@@ -239,14 +239,14 @@ VOP_B32(V_ADD_LSHL_U32, 3, (a + b) << (c & 31u))
 	}
 
 #define NO_CARRY splat(0)
-#define CARRY_IN (U(isa_spread(isa_smask(x, in, in->src[2]))) & 1u)
+#define CARRY_IN U(isa_spread(isa_smask(x, in, in->src[2])))
 
 VOP_CARRY(V_ADD_CO_U32, NO_CARRY, a + b, r < a, ~0u)
 VOP_CARRY(V_SUB_CO_U32, NO_CARRY, a - b, a < b, 0)
 VOP_CARRY(V_SUBREV_CO_U32, NO_CARRY, b - a, b < a, 0)
-VOP_CARRY(V_ADD_CO_CI_U32, CARRY_IN, a + b + ci, (r < a) | ((r == a) & (ci != 0u) & (b != 0u)), ~0u)
-VOP_CARRY(V_SUB_CO_CI_U32, CARRY_IN, a - b - ci, (a < b) | ((a == b) & (ci != 0u)), 0)
-VOP_CARRY(V_SUBREV_CO_CI_U32, CARRY_IN, b - a - ci, (b < a) | ((a == b) & (ci != 0u)), 0)
+VOP_CARRY(V_ADD_CO_CI_U32, CARRY_IN, a + b - ci, (r < a) | ((r == a) & S(ci)), ~0u)
+VOP_CARRY(V_SUB_CO_CI_U32, CARRY_IN, a - b + ci, (a < b) | ((a == b) & S(ci)), 0)
+VOP_CARRY(V_SUBREV_CO_CI_U32, CARRY_IN, b - a + ci, (b < a) | ((a == b) & S(ci)), 0)
 
 /* ---- min, max --------------------------------------------------------------- */
 

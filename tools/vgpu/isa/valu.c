@@ -254,56 +254,89 @@ void valu_out64_slow(struct valu *v, bool is_float, const v32q *rp)
 	valu_write(isa_vgpr(v->x, v->in->dst + 1u), v->exec, q_hi(r));
 }
 
+/* ---- lanes of a row --------------------------------------------------------- */
+
+static const v32u lane_id = {0,	 1,  2,	 3,  4,	 5,  6,	 7,  8,	 9,  10, 11, 12, 13, 14, 15,
+			     16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+
+v32u valu_row_permute(v32u s, v32u from)
+{
+	union {
+		v32u v;
+		__m256i q[4];
+	} in = {.v = s}, k = {.v = from}, out;
+
+	for (unsigned i = 0; i < 4; i++) {
+		/* Lane numbers count modulo 8 here; bit 3 picks the half of the row, bit 4 the row. */
+		__m256i bit3 = _mm256_slli_epi32(k.q[i], 28), bit4 = _mm256_slli_epi32(k.q[i], 27);
+		__m256i r[4];
+
+		for (unsigned j = 0; j < 4; j++)
+			r[j] = _mm256_permutevar8x32_epi32(in.q[j], k.q[i]);
+		for (unsigned j = 0; j < 2; j++)
+			r[j] = (__m256i) _mm256_blendv_ps((__m256) r[2 * j], (__m256) r[2 * j + 1],
+							  (__m256) bit3);
+		out.q[i] = (__m256i) _mm256_blendv_ps((__m256) r[0], (__m256) r[1], (__m256) bit4);
+	}
+	return out.v;
+}
+
+v32i valu_lane_bits(uint32_t mask, v32u lane)
+{
+	return (splat(mask) >> (lane & 31u) & 1u) != 0u;
+}
+
 /* ---- DPP ------------------------------------------------------------------- */
 
-/* Source lane of lane l (0..31) under a DPP16 control, or -1 past the row's end. */
-static int dpp16_lane(unsigned ctrl, unsigned l)
+/* Source lane of every lane under a DPP16 control; outside its row where there is none. */
+static v32u dpp16_lanes(unsigned ctrl)
 {
-	unsigned row = l & ~15u, i = l & 15, n = ctrl & 15;
+	const v32u row = lane_id & ~15u, i = lane_id & 15u;
+	unsigned n = ctrl & 15;
 
 	if (ctrl < 0x100)
-		return (int) ((l & ~3u) | (ctrl >> 2 * (l & 3) & 3));
+		return (lane_id & ~3u) | (splat(ctrl) >> ((lane_id & 3u) * 2u) & 3u);
 	switch (ctrl & 0x1f0) {
 	case 0x100: /* row_shl */
-		return i + n < 16 ? (int) (row + i + n) : -1;
+		return usel(i + n < 16u, lane_id + n, splat(~0u));
 	case 0x110: /* row_shr */
-		return i >= n ? (int) (row + i - n) : -1;
+		return usel(i >= splat(n), lane_id - n, splat(~0u));
 	case 0x120: /* row_ror */
-		return (int) (row + ((i - n) & 15));
-	case 0x140:
-		return (int) (n ? (l & ~7u) | (7 - (l & 7)) : row + 15 - i);
+		return row | ((i - n) & 15u);
+	case 0x140: /* row_mirror, row_half_mirror */
+		return n ? lane_id ^ 7u : row | (15u - i);
 	case 0x150: /* row_share */
-		return (int) (row + n);
+		return row | splat(n);
 	case 0x160: /* row_xmask */
-		return (int) (row + (i ^ n));
+		return lane_id ^ n;
 	}
-	return (int) l;
+	return lane_id;
 }
 
 v32u valu_dpp(const struct isa_insn *in, v32u s, unsigned half, uint32_t exec, uint32_t *enabled)
 {
-	bool zero = in->dpp_bound_ctrl || in->dpp_kind == DPP_DPP8;
-	uint32_t from[32], to[32], en = 0;
+	bool dpp8 = in->dpp_kind == DPP_DPP8;
+	v32u from = dpp8 ? (lane_id & ~7u) | (splat(in->dpp8_sel) >> ((lane_id & 7u) * 3u) & 7u)
+			 : dpp16_lanes(in->dpp_ctrl);
+	v32i valid = from < 32u;
+	uint32_t en = ~0u;
 
-	memcpy(from, &s, sizeof(from));
-	for (unsigned l = 0; l < 32; l++) {
-		int k = in->dpp_kind == DPP_DPP8
-				? (int) ((l & ~7u) | (in->dpp8_sel >> 3 * (l & 7) & 7))
-				: dpp16_lane(in->dpp_ctrl, l);
-		bool valid = k >= 0 && (in->dpp_fi || (exec >> k & 1));
+	if (!in->dpp_fi && exec != ~0u)
+		valid &= valu_lane_bits(exec, from);
+	s = valu_row_permute(s, from) & U(valid);
+	/* Without bound_ctrl a lane whose source is not valid is not written; DPP8 has none and
+	 * reads zero. */
+	if (!dpp8 && !in->dpp_bound_ctrl)
+		en = isa_gather(valid);
+	if (!dpp8) {
+		/* Rows 2 and 3 are the upper half of a wave64; a bank is every fourth quad. */
+		uint32_t rows = in->dpp_row_mask >> (2 * half), banks = in->dpp_bank_mask;
 
-		to[l] = valid ? from[k] : 0;
-		if (in->dpp_kind == DPP_DPP16) {
-			/* Rows 2 and 3 are the upper half of a wave64. */
-			if (!(in->dpp_row_mask >> (2 * half + l / 16) & 1) ||
-			    !(in->dpp_bank_mask >> (l / 4 & 3) & 1))
-				continue;
-		}
-		if (valid || zero)
-			en |= 1u << l;
+		en &= ((rows & 1 ? 0xffffu : 0) | (rows & 2 ? 0xffff0000u : 0)) &
+		      (0x000f000fu * (banks & 1) | 0x00f000f0u * (banks >> 1 & 1) |
+		       0x0f000f00u * (banks >> 2 & 1) | 0xf000f000u * (banks >> 3 & 1));
 	}
 	*enabled = en;
-	memcpy(&s, to, sizeof(to));
 	return s;
 }
 

@@ -65,6 +65,8 @@ enum valu_kind {
 #define MOD_DPP	       MOD_BYTE(7, 0xff)
 #define MODS_INT       MOD_DPP
 #define MODS_INT16     (MOD_DPP | MOD_OP_SEL)
+/* f32 sources take neg and abs in the plain path too. */
+#define MODS_F32       (MOD_OMOD | MOD_CLAMP | MOD_DPP)
 #define MODS_FLT       (MOD_NEG | MOD_ABS | MOD_OMOD | MOD_CLAMP | MOD_DPP)
 #define MODS_FLT16     (MODS_FLT | MOD_OP_SEL)
 
@@ -254,6 +256,7 @@ struct valu {
 	v32u *base;	/* VGPR 0 of this half */
 	unsigned nvgpr;
 	uint32_t exec;	/* lanes to write; DPP may have cleared some */
+	uint16_t signs;	/* neg, abs << 8 */
 	bool plain;
 	bool csr_set;	/* MXCSR holds another rounding mode */
 	v32u t[4];	/* operands that are not where they lie */
@@ -271,6 +274,11 @@ void valu_out64_slow(struct valu *v, bool is_float, const v32q *r);
 /* Source lanes of a DPP control. Returns the permuted register; *enabled: lanes it lets write. */
 v32u valu_dpp(const struct isa_insn *in, v32u s, unsigned half, uint32_t exec, uint32_t *enabled);
 
+/* Lane i becomes lane from[i] & 31 of s. */
+v32u valu_row_permute(v32u s, v32u from);
+/* Lane i: whether bit lane[i] & 31 of mask is set. */
+v32i valu_lane_bits(uint32_t mask, v32u lane);
+
 /* mods: modifier bytes the op honours; mode: MODE bits that decide plain or not. rnd: which
  * rounding field governs host arithmetic: 0 none, 32, 64. */
 static inline void valu_begin(struct valu *v, struct isa_exec *x, const struct isa_insn *in,
@@ -284,6 +292,7 @@ static inline void valu_begin(struct valu *v, struct isa_exec *x, const struct i
 	v->base = w->v + (size_t) x->half * v->nvgpr;
 	v->exec = isa_exec_mask(x);
 	v->csr_set = false;
+	v->signs = (uint16_t) (in->neg | in->abs << 8);
 	v->plain = !(valu_mods(in) & mods) && (w->mode & mode) == (mode & MODE_KEEPS);
 	if (rnd && valu_unlikely(!v->plain)) {
 		unsigned m = rnd == 32 ? valu_round32(x) : valu_round64(x);
@@ -293,6 +302,18 @@ static inline void valu_begin(struct valu *v, struct isa_exec *x, const struct i
 	}
 }
 
+/* A 32-bit source with abs and neg, without DPP and flushing. */
+static inline void valu_src_sign(struct valu *v, unsigned i, enum valu_kind kind)
+{
+	unsigned code = v->in->src[i];
+	v32u r = code >= OPR_VGPR0 ? *isa_vgpr(v->x, code)
+				   : splat(valu_scalar(v->x, v->in, code, kind));
+
+	r &= v->signs >> i & 0x100 ? 0x7fffffffu : ~0u;
+	r ^= v->signs >> i & 1 ? 0x80000000u : 0u;
+	v->t[i] = r;
+}
+
 /* Source i as a pointer to 32 dwords. half_bit: the op_sel bit that picks its half. */
 static inline const v32u *valu_src_sel(struct valu *v, unsigned i, enum valu_kind kind,
 				       unsigned half_bit)
@@ -300,6 +321,12 @@ static inline const v32u *valu_src_sel(struct valu *v, unsigned i, enum valu_kin
 	if (valu_likely(v->plain)) {
 		unsigned code = v->in->src[i], r = code - OPR_VGPR0;
 
+		if (kind == K_F32 || kind == K_M32) {
+			if (valu_unlikely((v->signs >> i & 0x101) != 0)) {
+				valu_src_sign(v, i, kind);
+				return &v->t[i];
+			}
+		}
 		if (valu_likely(r < v->nvgpr))
 			return &v->base[r];
 		if (code < OPR_NULL)
@@ -503,7 +530,7 @@ static inline v32f valu_fma(v32f a, v32f b, v32f c)
 	{                                                                                          \
 		struct valu v;                                                                     \
                                                                                                    \
-		valu_begin(&v, x, in, MODS_FLT, MODE_F32, 32);                                     \
+		valu_begin(&v, x, in, MODS_F32, MODE_F32, 32);                                     \
 		VALU_SRCS(N, F, v32f, K_F32, K_F32, K_F32);                                        \
 		valu_out(&v, K_F32, U(__VA_ARGS__));                                               \
 	}
