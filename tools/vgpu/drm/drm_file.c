@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "gem.h"
 #include "info.h"
@@ -43,7 +42,7 @@ int drm_open(bool primary, struct drm_file **out)
 	}
 	pthread_mutex_init(&f->lock, NULL);
 	f->refs = 1;
-	f->owner = getpid();
+	f->mm = vgpu_mm_generation();
 	f->primary = primary;
 	f->client_id = __atomic_add_fetch(&last_client, 1, __ATOMIC_RELAXED);
 	f->pasid = __atomic_add_fetch(&last_pasid, 1, __ATOMIC_RELAXED);
@@ -83,7 +82,7 @@ void drm_put(struct drm_file *f)
 	if (__atomic_sub_fetch(&f->refs, 1, __ATOMIC_ACQ_REL))
 		return;
 	/* Inherited over a fork: what it holds is the parent's. */
-	if (f->owner != getpid())
+	if (f->mm != vgpu_mm_generation())
 		return;
 	while (f->vas)
 		va_remove(f, f->vas);

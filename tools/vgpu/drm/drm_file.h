@@ -14,7 +14,7 @@ struct gem;
 
 struct drm_file {
 	uint32_t refs; /* open file description + whoever acquired the VM */
-	pid_t owner;   /* process that opened it */
+	uint64_t mm;   /* address space that opened it */
 	uint64_t client_id;
 	uint32_t pasid;
 	struct vm *vm;

@@ -15,7 +15,7 @@ static struct gem *objects;
 static uint32_t generation; /* of this process: a fork begins a new one */
 static uint64_t next_offset = DRM_FILE_PAGE_OFFSET;
 
-void gem_lock_init(void)
+void gem_after_fork(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	/* The parent's objects: their backing is not here. */

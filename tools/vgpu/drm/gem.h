@@ -55,6 +55,6 @@ void gem_revoke(struct gem *g, struct drm_file *f);
 bool gem_allowed(const struct gem *g, const struct drm_file *f);
 /* The object at a fake offset, with a reference, or NULL; *start is the object's own offset. */
 struct gem *gem_by_offset(uint64_t offset, uint64_t *start);
-void gem_lock_init(void); /* after fork */
+void gem_after_fork(void);
 
 #endif

@@ -537,10 +537,8 @@ KFD_HANDLER(wait_events)
 	while (a->wait_result == KFD_IOC_WAIT_RESULT_TIMEOUT && a->timeout != TIMEOUT_IMMEDIATE &&
 	       !__atomic_load_n(&wait.timed_out, __ATOMIC_ACQUIRE)) {
 		err = wait_sleep(p, &wait);
-		a->wait_result = condition(all, a->num_events, w);
-		if (err && a->wait_result != KFD_IOC_WAIT_RESULT_TIMEOUT)
-			err = 0;
 		if (err) {
+			/* The kernel looks for signals before it looks at the events. */
 			now = vgpu_clock_ns();
 			if (finite)
 				a->timeout = deadline > now
@@ -548,6 +546,7 @@ KFD_HANDLER(wait_events)
 						     : 0;
 			break;
 		}
+		a->wait_result = condition(all, a->num_events, w);
 	}
 	if (!err && a->wait_result == KFD_IOC_WAIT_RESULT_COMPLETE)
 		err = copy_out(a->num_events, w, a->events_ptr);

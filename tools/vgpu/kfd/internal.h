@@ -28,7 +28,7 @@ enum {
 
 struct kfd_device {
 	pthread_mutex_t lock;
-	pid_t owner;        /* the process that initialised it; another pid means we were forked */
+	uint64_t mm; /* address space that initialised it; another one means we were forked */
 	uint32_t sdma_used; /* bit per SDMA queue id */
 	uint32_t queue_count;
 	uint32_t next_pasid;
@@ -76,6 +76,7 @@ struct kfd_pdd {
 struct kfd_process {
 	pthread_mutex_t lock; /* the kernel's process mutex */
 	pid_t lead;
+	uint64_t mm;
 	uint32_t pasid;
 	char comm[16];
 	pid_t acquire_tid; /* thread that called ACQUIRE_VM: named in fault reports */

@@ -67,7 +67,7 @@ int kfd_mmap(struct kfd_process *p, uint64_t len, uint64_t off, struct vma_backi
 		p = kfd_process_current();
 		if (!p)
 			return -EINVAL;
-	} else if (p->lead != getpid()) {
+	} else if (p->mm != vgpu_mm_generation() || p->lead != getpid()) {
 		return -EBADF;
 	}
 	len = (len + 4095) & ~4095ull;

@@ -19,7 +19,7 @@ static struct kfd_process *current_process; /* one mm, one process object */
 
 bool vgpu_device_alive(void)
 {
-	return kfd_device.owner == getpid();
+	return kfd_device.mm && kfd_device.mm == vgpu_mm_generation();
 }
 
 int vgpu_device_describe(void)
@@ -29,6 +29,28 @@ int vgpu_device_describe(void)
 	if (!err && !vgpu_props.gpu_id)
 		vgpu_props_init(&vgpu_props);
 	return err;
+}
+
+/* Locks may have been held by threads that are not here, and everything behind the process object
+ * is the parent's: it stays reachable from inherited fds, which refuse every ioctl. */
+static void reset_after_fork(void)
+{
+	pthread_mutex_init(&kfd_device.lock, NULL);
+	timers_after_fork();
+	smi_after_fork();
+	kfd_mm_after_fork();
+	gem_after_fork();
+	if (current_process) {
+		pthread_mutex_init(&current_process->lock, NULL);
+		pthread_mutex_init(&current_process->event_lock, NULL);
+	}
+	kfd_irq_after_fork();
+}
+
+void kfd_after_fork(void)
+{
+	pthread_mutex_init(&open_lock, NULL);
+	reset_after_fork();
 }
 
 static int device_init_locked(void)
@@ -45,12 +67,15 @@ static int device_init_locked(void)
 		if (err)
 			return err;
 	}
+	/* Made without libc's fork, the child has not run the handlers. */
+	if (kfd_device.mm)
+		reset_after_fork();
 	memset(&kfd_device, 0, sizeof(kfd_device));
 	pthread_mutex_init(&kfd_device.lock, NULL);
 	kfd_limits_init(&kfd_device.limits, vgpu_config.ram_bytes, vgpu_config.gtt_bytes);
 	kfd_device.next_pasid = 0x8000;
 	kfd_device.sdma_used = (1u << KFD_SDMA_RESERVED) - 1;
-	kfd_device.owner = getpid();
+	kfd_device.mm = vgpu_mm_generation();
 	return 0;
 }
 
@@ -72,28 +97,11 @@ void vgpu_device_fini(void)
 	kfd_irq_stop();
 }
 
-void kfd_after_fork(void)
-{
-	pthread_mutex_init(&open_lock, NULL);
-	pthread_mutex_init(&kfd_device.lock, NULL);
-	timers_after_fork();
-	smi_after_fork();
-	kfd_mm_after_fork();
-	gem_lock_init();
-	if (current_process) {
-		/* The parent's process object stays reachable from inherited fds, which refuse
-		 * every ioctl; its locks may have been held by threads that are not here. */
-		pthread_mutex_init(&current_process->lock, NULL);
-		pthread_mutex_init(&current_process->event_lock, NULL);
-	}
-	kfd_irq_after_fork();
-}
-
 struct kfd_process *kfd_process_current(void)
 {
 	struct kfd_process *p = __atomic_load_n(&current_process, __ATOMIC_ACQUIRE);
 
-	return p && p->lead == getpid() ? p : NULL;
+	return p && p->mm == vgpu_mm_generation() ? p : NULL;
 }
 
 static void read_comm(char comm[16], pid_t tid)
@@ -149,6 +157,7 @@ int kfd_open(struct kfd_process **out)
 	pthread_mutex_init(&p->lock, NULL);
 	kfd_event_process_init(p);
 	p->lead = getpid();
+	p->mm = vgpu_mm_generation();
 	p->pasid = ++kfd_device.next_pasid;
 	p->dbg_fd = -1;
 	p->pdd.doorbell_fd = -1;

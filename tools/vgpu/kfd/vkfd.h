@@ -81,6 +81,9 @@ int vgpu_device_describe(void);
 void vgpu_device_fini(void);
 bool vgpu_device_alive(void); /* this process has initialised it */
 
+/* Identifies the address space: changes in a forked child, not in one that shares it. */
+uint64_t vgpu_mm_generation(void);
+
 /* ---- /dev/kfd ------------------------------------------------------------- */
 
 /* An open of /dev/kfd: the process object of this mm. */

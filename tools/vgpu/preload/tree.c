@@ -23,7 +23,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char root[256];
-static pid_t owner;
+static uint64_t owner; /* address space it was made in */
 static int lock_fd = -1;
 static bool have[SYSFS_GROUPS];
 static struct {
@@ -240,7 +240,7 @@ const char *tree_root(int group)
 
 	pthread_mutex_lock(&lock);
 	/* A forked child makes its own: the parent's goes when the parent goes. */
-	if (owner != getpid()) {
+	if (owner != vgpu_mm_generation()) {
 		root[0] = 0;
 		n_nodes = 0;
 		memset(have, 0, sizeof(have));
@@ -249,7 +249,7 @@ const char *tree_root(int group)
 		lock_fd = -1;
 		if (vgpu_device_describe() || !create_root())
 			goto out;
-		owner = getpid();
+		owner = vgpu_mm_generation();
 		preload_started();
 	}
 	if (group >= 0 && group < SYSFS_GROUPS && !have[group]) {
@@ -265,7 +265,7 @@ out:
 
 const char *tree_root_now(void)
 {
-	return owner == getpid() && root[0] ? root : NULL;
+	return root[0] && owner == vgpu_mm_generation() ? root : NULL;
 }
 
 int tree_write(const char *rel, const char *text, size_t len)
