@@ -534,6 +534,7 @@ KFD_HANDLER(get_queue_wave_state)
 {
 	struct kfd_ioctl_get_queue_wave_state_args *a = args;
 	struct cp_wave_state s;
+	uint32_t header[4]; /* the first words of the save-area header */
 	struct kfd_queue *q;
 	long err = 0;
 
@@ -552,7 +553,11 @@ KFD_HANDLER(get_queue_wave_state)
 		goto out;
 	a->ctl_stack_used_size = s.control_stack_size;
 	a->save_area_used_size = s.wave_state_size;
-	err = user_write(a->ctl_stack_address, &s, sizeof(s));
+	header[0] = s.control_stack_offset;
+	header[1] = s.control_stack_size;
+	header[2] = s.wave_state_offset;
+	header[3] = s.wave_state_size;
+	err = user_write(a->ctl_stack_address, header, sizeof(header));
 out:
 	pthread_mutex_unlock(&p->lock);
 	return err;
