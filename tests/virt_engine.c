@@ -380,6 +380,7 @@ static void write_patched(const char *dir, const char *name, const char *kernel,
 }
 
 #define S_ENDPGM 0xbfb00000u
+#define S_TRAP_2 0xbf900002u /* what clang emits for __builtin_trap() */
 
 static void expect_step(const char *dir, int want, const char *text)
 {
@@ -439,5 +440,47 @@ Test(engine, kernels_from_a_folder, .timeout = 120)
 	expect_step(dir, 0, NULL);
 	write_patched(dir, "finish", "finish", S_ENDPGM);
 	expect_step(dir, -EBADMSG, "published step 0");
+	write_patched(dir, "pointwise", "silu_mul", S_TRAP_2);
+	expect_step(dir, -EFAULT, NULL);
 	remove_dir(dir);
+}
+
+static void *file_image(const char *path, size_t *n)
+{
+	FILE *f = fopen(path, "rb");
+	struct stat st;
+	void *p;
+
+	cr_assert(f && fstat(fileno(f), &st) == 0);
+	*n = (size_t)st.st_size;
+	p = malloc(*n);
+	cr_assert_eq(fread(p, 1, *n, f), *n);
+	fclose(f);
+	return p;
+}
+
+/* One weight that is no number, and no logits come out. */
+Test(engine, nan_in_the_logits_is_an_error, .timeout = 60)
+{
+	struct engine_opts o = {.n_ctx = 32};
+	const float *logits = NULL;
+	const struct gguf_tensor *t;
+	const int32_t ids[2] = {5, 6};
+	struct run r = {0};
+	size_t n;
+	char *image = file_image("data/demo/story-4m-q8_0.gguf", &n);
+	const float nan = NAN;
+
+	cr_assert_eq(gguf_parse(image, n, "patched", &r.gguf, err, sizeof(err)), 0, "%s", err);
+	t = gguf_tensor(r.gguf, "output_norm.weight");
+	cr_assert(t);
+	memcpy(image + t->offset + 40, &nan, sizeof(nan));
+	cr_assert_eq(model_load(r.gguf, &r.m, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(bw_device_open(NULL, &r.dev, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(engine_create(&r.dev, r.m, &o, &r.e, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(engine_step(r.e, ids, 2, 0, &logits, err, sizeof(err)), -EDOM);
+	cr_assert(strstr(err, "of token 1 is") && strstr(err, "nan"), "%s", err);
+	cr_assert_null(logits);
+	close_run(&r);
+	free(image);
 }
