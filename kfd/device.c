@@ -210,6 +210,7 @@ static int bind_vm(struct kfd *k, const char *render, char *why, size_t len)
 			goto out;
 		}
 	}
+	s->opens++;
 	k->drm = s->drm;
 	k->render_fd = amdgpu_device_get_fd(s->drm);
 out:
@@ -302,9 +303,16 @@ out:
 
 void kfd_close(struct kfd *k)
 {
+	struct kfd_process_state *s;
+
 	if (!k)
 		return;
-	/* The render file stays: the process's VM hangs on it (see kfd.h). */
+	/* The render file stays: the process's VM hangs on it (see kfd.h). Of the event page only
+	 * the mappings can be given back. */
+	s = kfd_process_get();
+	if (s->opens && --s->opens == 0)
+		kfd_event_page_unmap(k, s);
+	kfd_process_put();
 	close(k->fd);
 	free(k);
 }

@@ -6,62 +6,98 @@
 
 #include "kfd/kfd_internal.h"
 
-/* Quietly: the reason of the failure that led here must stay. */
-static void page_drop(struct kfd *k, const struct kfd_event_page *p)
+static void *reserve(void *va, int how)
+{
+	return mmap(va, KFD_EVENT_PAGE_BYTES, PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | how, -1, 0);
+}
+
+/* These two ask the kernel quietly: the reason of the failure that led here must stay. */
+static void gpu_unmap(struct kfd *k, uint64_t handle)
 {
 	uint32_t gpu = k->node->gpu_id;
 	struct kfd_ioctl_unmap_memory_from_gpu_args u = {
-		.handle = p->handle, .device_ids_array_ptr = (uintptr_t)&gpu, .n_devices = 1};
-	struct kfd_ioctl_free_memory_of_gpu_args f = {.handle = p->handle};
+		.handle = handle, .device_ids_array_ptr = (uintptr_t)&gpu, .n_devices = 1};
 
 	kfd_ioctl(k->fd, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &u);
-	kfd_ioctl(k->fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &f);
-	munmap((void *)(uintptr_t)p->va, p->bytes);
 }
 
-/* Makes the event page BO (GPU VA == CPU VA), once per process: the kernel pins it, refuses to free
- * it (EPERM) and keeps it until the process ends. Called with the process state held. */
-static int page_make(struct kfd *k, struct kfd_event_page *out)
+static int gpu_free(struct kfd *k, uint64_t handle)
+{
+	struct kfd_ioctl_free_memory_of_gpu_args f = {.handle = handle};
+
+	return kfd_ioctl(k->fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &f);
+}
+
+static int page_map(struct kfd *k, struct kfd_process_state *s)
+{
+	void *va = (void *)(uintptr_t)s->page.va;
+	int rc = kfd_memory_map(k, s->page.handle);
+
+	if (rc < 0)
+		return rc;
+	if (mmap(va, KFD_EVENT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		 k->render_fd, (off_t)s->page_offset) == MAP_FAILED) {
+		rc = -errno;
+		kfd_reason_set("event page: mmap of %u bytes on the render node failed: %s",
+			       KFD_EVENT_PAGE_BYTES, strerror(-rc));
+		gpu_unmap(k, s->page.handle);
+		return rc;
+	}
+	madvise(va, KFD_EVENT_PAGE_BYTES, MADV_DONTFORK);
+	s->page_mapped = true;
+	return 0;
+}
+
+void kfd_event_page_unmap(struct kfd *k, struct kfd_process_state *s)
+{
+	if (!s->page_mapped)
+		return;
+	reserve((void *)(uintptr_t)s->page.va, MAP_FIXED);
+	gpu_unmap(k, s->page.handle);
+	s->page_mapped = false;
+}
+
+/* Makes the event page BO (GPU VA == CPU VA), once per process: from the first SIGNAL event on the
+ * kernel pins it, refuses to free it (EPERM) and keeps it until the process ends. */
+static int page_make(struct kfd *k, struct kfd_process_state *s)
 {
 	const uint32_t flags = KFD_IOC_ALLOC_MEM_FLAGS_GTT | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |
 			       KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE |
 			       KFD_IOC_ALLOC_MEM_FLAGS_COHERENT | KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED |
 			       KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE;
-	uint64_t handle = 0, offset = 0;
-	void *va, *page;
+	void *va = reserve(NULL, 0);
+	uint64_t handle = 0;
 	int rc;
 
-	va = mmap(NULL, KFD_EVENT_PAGE_BYTES, PROT_NONE,
-		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (va == MAP_FAILED)
 		return -errno;
 	rc = kfd_memory_alloc(k, (uintptr_t)va, KFD_EVENT_PAGE_BYTES, flags, NULL, &handle,
-			      &offset);
+			      &s->page_offset);
 	if (rc < 0)
-		goto out_va;
-	*out = (struct kfd_event_page){
+		goto out;
+	s->page = (struct kfd_event_page){
 		.va = (uintptr_t)va, .handle = handle, .bytes = KFD_EVENT_PAGE_BYTES};
-	rc = kfd_memory_map(k, handle);
-	if (rc < 0)
-		goto out_drop;
-	page = mmap(va, KFD_EVENT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		    k->render_fd, (off_t)offset);
-	if (page == MAP_FAILED) {
-		rc = -errno;
-		kfd_reason_set("event page: mmap of %u bytes on the render node failed: %s",
-			       KFD_EVENT_PAGE_BYTES, strerror(-rc));
-		goto out_drop;
-	}
-	madvise(va, KFD_EVENT_PAGE_BYTES, MADV_DONTFORK);
-	return 0;
-
-out_drop:
-	page_drop(k, out);
-	out->va = 0;
-	return rc;
-out_va:
+	rc = page_map(k, s);
+	if (rc == 0)
+		return 0;
+	gpu_free(k, handle);
+	s->page.va = 0;
+out:
 	munmap(va, KFD_EVENT_PAGE_BYTES);
 	return rc;
+}
+
+/* After a CREATE_EVENT that was to install the page and failed: it may be installed all the same,
+ * and then it is the page from now on. */
+static void page_give_up(struct kfd *k, struct kfd_process_state *s)
+{
+	if (gpu_free(k, s->page.handle) == -EPERM)
+		return;
+	kfd_event_page_unmap(k, s);
+	gpu_free(k, s->page.handle);
+	munmap((void *)(uintptr_t)s->page.va, s->page.bytes);
+	s->page.va = 0;
 }
 
 int kfd_event_create(struct kfd *k, uint32_t type, bool auto_reset, struct kfd_event *out)
@@ -69,28 +105,23 @@ int kfd_event_create(struct kfd *k, uint32_t type, bool auto_reset, struct kfd_e
 	struct kfd_ioctl_create_event_args a = {.event_type = type, .auto_reset = auto_reset};
 	bool signal = type == KFD_IOC_EVENT_SIGNAL || type == KFD_IOC_EVENT_DEBUG;
 	struct kfd_process_state *s = kfd_process_get();
-	struct kfd_event_page fresh = {0};
+	bool fresh = signal && !s->page.va;
 	int rc = 0;
 
-	if (signal && !s->page.va) {
-		rc = page_make(k, &fresh);
-		if (rc < 0)
-			goto out;
-		a.event_page_offset = fresh.handle;
-	}
-	rc = kfd_call(k->fd, &k->facts, AMDKFD_IOC_CREATE_EVENT, &a);
-	if (fresh.va) {
-		/* The page may be installed although the event was not made; then the kernel will
-		 * not give it back (EPERM), and it is the page from now on. */
-		if (rc == 0 || kfd_ioctl(k->fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU,
-					 &(struct kfd_ioctl_free_memory_of_gpu_args){
-						 .handle = fresh.handle}) == -EPERM)
-			s->page = fresh;
-		else
-			page_drop(k, &fresh);
-	}
+	if (fresh)
+		rc = page_make(k, s);
+	else if (signal && !s->page_mapped)
+		rc = page_map(k, s);
 	if (rc < 0)
 		goto out;
+	if (fresh)
+		a.event_page_offset = s->page.handle;
+	rc = kfd_call(k->fd, &k->facts, AMDKFD_IOC_CREATE_EVENT, &a);
+	if (rc < 0) {
+		if (fresh)
+			page_give_up(k, s);
+		goto out;
+	}
 	*out = (struct kfd_event){
 		.id = a.event_id,
 		.trigger = a.event_trigger_data,

@@ -24,6 +24,9 @@ struct kfd_process_state {
 	amdgpu_device_handle drm; /* its VM is the process's compute VM */
 	uint32_t gpu_id;
 	struct kfd_event_page page; /* va 0: not made yet */
+	uint64_t page_offset;       /* of its mmap on the render node */
+	bool page_mapped;
+	unsigned opens; /* struct kfd alive */
 };
 /* Locks and returns this process's state (a forked child gets a fresh one); kfd_process_put()
  * unlocks. */
@@ -34,6 +37,10 @@ void kfd_process_put(void);
 int kfd_ioctl(int fd, unsigned long cmd, void *args);
 /* The same, leaving the written reason behind on failure. facts may be NULL. */
 int kfd_call(int fd, const struct kfd_facts *facts, unsigned long cmd, void *args);
+
+/* event.c: takes the page off the GPU and the CPU; its address stays set aside. With the state
+ * held. */
+void kfd_event_page_unmap(struct kfd *k, struct kfd_process_state *s);
 
 /* drm.c: opens the render node through libdrm. -errno with a sentence. */
 int kfd_drm_open(const char *path, amdgpu_device_handle *out, char *why, size_t why_len);
