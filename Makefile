@@ -53,7 +53,7 @@ TESTS    := $(UNIT) $(VGPUT) $(VIRT) $(E2E)
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all setup demo check check-unit check-san format lint clean help
+.PHONY: all setup demo check check-kernel check-unit check-san format lint clean help
 
 all: $(B)/barewave $(B)/libvgpu.so $(KCO) ## build the program, the virtual device and the kernels
 
@@ -73,6 +73,9 @@ check: ## set up, build, and run every test; the last line is the count
 
 tests: $(TESTS) $(RUNNERS)
 tests-unit: $(UNIT)
+check-kernel: $(B)/barewave $(B)/libvgpu.so ## compare with Debian's own kernel in QEMU, call by call
+	@scripts/check-kernel.sh
+
 check-unit: tests-unit ## the host-only tests alone
 	@tests/run.sh unit
 
