@@ -1,6 +1,7 @@
 /* The driver on the (virtual) device: bring-up, buffers, queue, signals, packets, waves, faults,
  * and nothing left behind. Each test is a process of its own. */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,24 @@ static void open_device(void)
 	cr_assert_eq(bw_device_open(NULL, &dev, why, sizeof(why)), 0, "%s", why);
 }
 
+/* Queues the kernel still lists for this process; -1 when it has no such list. */
+static int kernel_queues(void)
+{
+	char path[128];
+	struct dirent *e;
+	int n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d/queues", getpid());
+	d = opendir(path);
+	if (!d)
+		return -1;
+	while ((e = readdir(d)))
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
+}
+
 static void close_device(void)
 {
 	struct bw_teardown left;
@@ -30,6 +49,7 @@ static void close_device(void)
 	cr_expect_eq(left.bos, 0);
 	cr_expect_eq(left.bytes, 0);
 	cr_expect_eq(left.queues, 0);
+	cr_expect(kernel_queues() <= 0);
 }
 
 /* ---- bring-up ---- */
@@ -289,6 +309,7 @@ Test(queue, several)
 			cr_expect_neq(queue_id(q[i]), queue_id(q[j]));
 		cr_expect_neq(q[i]->doorbell, dev.queue->doorbell);
 	}
+	cr_expect(kernel_queues() == 9 || kernel_queues() == -1);
 	/* The kernel holds a live queue's buffers. */
 	cr_expect_eq(bo_destroy(q[3]->ring_bo), -EBUSY);
 	cr_expect(strstr(kfd_reason(), "queue uses"), "%s", kfd_reason());
