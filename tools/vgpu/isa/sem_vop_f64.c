@@ -134,13 +134,13 @@ VALU_SEM(V_DIV_SCALE_F64)
 	const v32l qden = __builtin_convertvector(ec - eb <= -1022, v32l);
 	const v32l tiny = __builtin_convertvector(ec <= 53, v32l);
 	const v32d up = a * 0x1p128, down = a * 0x1p-128;
-	const v32d is_b = a == b ? up : a, is_c = a == c ? up : a;
+	const v32d is_b = a == b ? up : a, is_c = a == c ? up : a, not_b = a == b ? down : a;
 	const v32l both = rden & qden, vcc = zero | huge | (~bden & qden);
 	v32d r = tiny ? up : a;
 
 	r = qden ? is_c : r;
 	r = rden ? down : r;
-	r = both ? is_b : r;
+	r = both ? not_b : r;
 	r = bden ? up : r;
 	r = huge ? is_b : r;
 	r = zero ? (v32d) ((v32q) 0x7ff8000000000000ull) : r;

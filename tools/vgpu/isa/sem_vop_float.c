@@ -107,7 +107,9 @@ static inline v32i expo(v32f a)
 
 /* Scaling before a division. What is tested is the exponents alone: the quotient, or 1/S1, counts
  * as denormal when the exponent difference says it may be (2^-126 / 1 already does on hardware,
- * by a public suite; so does VCC for a zero operand, both against the manual's pseudocode). */
+ * by a public suite; so does VCC for a zero operand, both against the manual's pseudocode). Where
+ * both are denormal the manual scales the denominator up, which overflows; down is what makes the
+ * division come out. */
 VALU_SEM(V_DIV_SCALE_F32)
 {
 	struct valu v;
@@ -130,7 +132,7 @@ VALU_SEM(V_DIV_SCALE_F32)
 
 	r = fsel(qden, is_c, r);
 	r = fsel(rden, down, r);
-	r = fsel(rden & qden, is_b, r);
+	r = fsel(rden & qden, fsel(a == b, down, a), r);
 	r = fsel(bden, up, r);
 	r = fsel(huge, is_b, r);
 	r = fsel(zero, F(splat(0x7fc00000u)), r);
