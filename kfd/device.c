@@ -310,7 +310,8 @@ void kfd_close(struct kfd *k)
 	/* The render file stays: the process's VM hangs on it (see kfd.h). Of the event page only
 	 * the mappings can be given back. */
 	s = kfd_process_get();
-	if (s->opens && --s->opens == 0)
+	s->opens--;
+	if (s->opens == 0)
 		kfd_event_page_unmap(k, s);
 	kfd_process_put();
 	close(k->fd);
