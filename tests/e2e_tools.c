@@ -382,16 +382,27 @@ Test(tools, launch_fills_hidden_arguments)
 	cr_assert_eq(h[32], 3, "grid dimensions");
 }
 
+/* 64 KiB of work on 4 KiB buffers. */
+#define TOO_FAR                                                                                    \
+	"vecadd --grid 64 --block 256 --arg zero:%s --arg zero:%s --arg zero:%s --arg u32:16384"
+
 Test(tools, launch_names_a_faulting_buffer)
 {
-	/* 64 KiB of work on 4 KiB buffers: reads run past the end of argument 0 or 1 */
-	struct result r = shell(LAUNCH_VECADD "vecadd --grid 64 --block 256 --arg zero:4K"
-					      " --arg zero:4K --arg zero:4K --arg u32:16384 2>&1");
+	static const char *const sizes[3][3] = {
+		{"4K", "64K", "64K"}, {"64K", "4K", "64K"}, {"64K", "64K", "4K"}};
 
-	cr_assert_eq(r.status, 1, "%s", r.out);
-	cr_assert(strstr(r.out, "arg0") || strstr(r.out, "arg1") || strstr(r.out, "arg2"), "%s",
-		  r.out);
-	free(r.out);
+	for (int i = 0; i < 3; i++) {
+		struct result r =
+			shell(LAUNCH_VECADD TOO_FAR " 2>&1", sizes[i][0], sizes[i][1], sizes[i][2]);
+		char where[64];
+
+		snprintf(where, sizeof(where), "past the end of \"arg%d\" (0x1000 bytes", i);
+		cr_assert_eq(r.status, 1, "%s", r.out);
+		cr_assert(strstr(r.out, "vecadd: memory fault: "), "%s", r.out);
+		cr_assert(strstr(r.out, i == 2 ? "write to" : "read of"), "%s", r.out);
+		cr_assert(strstr(r.out, where), "no '%s' in: %s", where, r.out);
+		free(r.out);
+	}
 }
 
 Test(tools, no_isa_no_result)

@@ -149,8 +149,8 @@ static uint64_t count_waves(const struct launch *l)
 	return waves;
 }
 
-static int dispatch(struct launch *l, struct bw_device *d, struct co_program *p,
-		    struct kernarg_pool *pool)
+static int dispatch(struct launch *l, struct bw_device *d, struct co_program *p, void *kernarg,
+		    struct signal *done)
 {
 	const struct kfd_process_device_apertures *ap = kfd_apertures(d->kfd);
 	const struct co_kernel *k = l->k;
@@ -158,41 +158,31 @@ static int dispatch(struct launch *l, struct bw_device *d, struct co_program *p,
 	uint32_t own_lds = (k->group_bytes + 15) & ~15u;
 	struct aql_dispatch a = {
 		.kernel_object = co_kernel_object(p, k->name),
+		.kernarg = (uint64_t)(uintptr_t)kernarg,
 		.private_bytes = l->scratch > k->private_bytes ? l->scratch : k->private_bytes,
 		.group_bytes =
 			l->shape.dynamic_lds ? own_lds + l->shape.dynamic_lds : k->group_bytes,
+		.completion = done,
 		.barrier = true,
 		.acquire_system = true,
 		.release_system = true,
 	};
-	struct signal *done = NULL;
 	struct queue_fault fault = {0};
 	struct queue_batch b;
-	uint64_t bytes = k->kernarg_bytes ? k->kernarg_bytes : 1, start;
-	void *kernarg = kernarg_alloc(pool, bytes, k->kernarg_align > 64 ? k->kernarg_align : 64);
+	uint64_t start;
 	int rc;
 
-	if (!kernarg)
-		return tool_fail("%s: %" PRIu64 " bytes of kernel arguments do not fit", k->name,
-				 bytes);
 	l->shape.shared_base = ap->lds_base;
 	l->shape.private_base = ap->scratch_base;
-	memset(kernarg, 0, bytes);
+	memset(kernarg, 0, k->kernarg_bytes);
 	launch_args_write(k, l->args, own_lds, kernarg);
 	co_fill_hidden(k, &l->shape, kernarg);
-	a.kernarg = (uint64_t)(uintptr_t)kernarg;
 	memcpy(a.grid, l->shape.grid, sizeof(a.grid));
 	memcpy(a.group, l->shape.group, sizeof(a.group));
 
-	rc = signal_create(d->queue, 1, &done);
-	if (rc)
-		return tool_fail("completion signal: %s", strerror(-rc));
-	a.completion = done;
 	rc = queue_begin(d->queue, 1, &b);
-	if (rc) {
-		rc = tool_fail("queue: %s", strerror(-rc));
-		goto out;
-	}
+	if (rc)
+		return tool_fail("queue: %s", strerror(-rc));
 	queue_dispatch(&b, &a);
 	start = tool_now_ns();
 	queue_commit(&b);
@@ -200,21 +190,22 @@ static int dispatch(struct launch *l, struct bw_device *d, struct co_program *p,
 	l->ns = tool_now_ns() - start;
 	l->waves = count_waves(l);
 	if (rc == -ETIMEDOUT)
-		rc = tool_fail("%s: not finished after %.1f s (--timeout)", k->name,
-			       (double)l->ns / 1e9);
-	else if (rc)
-		rc = tool_fail("%s: %s", k->name, fault.text[0] ? fault.text : strerror(-rc));
-out:
-	signal_destroy(done);
-	return rc;
+		return tool_fail("%s: not finished after %.1f s (--timeout)", k->name,
+				 (double)l->ns / 1e9);
+	if (rc)
+		return tool_fail("%s: %s", k->name, fault.text[0] ? fault.text : strerror(-rc));
+	return TOOL_OK;
 }
 
 static int run_on_device(struct launch *l)
 {
+	const struct co_kernel *k = l->k;
 	struct queue_opts q = {0};
 	struct bw_device d;
 	struct co_program *p = NULL;
 	struct kernarg_pool pool = {0};
+	struct signal *done = NULL;
+	void *kernarg;
 	char err[512];
 	int rc, closed;
 
@@ -225,17 +216,24 @@ static int run_on_device(struct launch *l)
 		rc = tool_fail("%s: %s", l->file, err);
 		goto out;
 	}
-	rc = kernarg_pool_create(d.memory, 2 * (uint64_t)l->k->kernarg_bytes + 8192, &pool);
+	rc = kernarg_pool_create(d.memory, 2 * (uint64_t)k->kernarg_bytes + 8192, &pool);
+	if (!rc)
+		rc = signal_create(d.queue, 1, &done);
 	if (rc) {
-		rc = tool_fail("kernel arguments: %s", strerror(-rc));
+		rc = tool_fail("kernel arguments and signal: %s (%s)", strerror(-rc), kfd_reason());
 		goto out;
 	}
-	for (unsigned i = 0; i < l->n_args; i++) {
-		rc = launch_arg_place(d.memory, &l->args[i], i);
-		if (rc)
-			goto out;
+	kernarg = kernarg_alloc(&pool, k->kernarg_bytes ? k->kernarg_bytes : 1,
+				k->kernarg_align > 64 ? k->kernarg_align : 64);
+	if (!kernarg) {
+		rc = tool_fail("%s: %u bytes of kernel arguments do not fit", k->name,
+			       k->kernarg_bytes);
+		goto out;
 	}
-	rc = dispatch(l, &d, p, &pool);
+	for (unsigned i = 0; !rc && i < l->n_args; i++)
+		rc = launch_arg_place(d.memory, &l->args[i], i);
+	if (!rc)
+		rc = dispatch(l, &d, p, kernarg, done);
 	for (unsigned i = 0; !rc && i < l->n_args; i++) {
 		rc = launch_arg_finish(&l->args[i], &l->diff[i]);
 		l->differs |= l->diff[i].compared && !l->diff[i].equal;
@@ -245,6 +243,7 @@ out:
 		bo_destroy(l->args[i].bo);
 		l->args[i].bo = NULL;
 	}
+	signal_destroy(done);
 	if (pool.bo)
 		kernarg_pool_destroy(&pool);
 	co_unload(p);
