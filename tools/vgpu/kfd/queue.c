@@ -25,7 +25,7 @@ static int check_properties(struct kfd_ioctl_create_queue_args *a)
 		return -EINVAL;
 	if (a->queue_priority > KFD_MAX_QUEUE_PRIORITY)
 		return -EINVAL;
-	if (a->ring_base_address && !user_range_ok(a->ring_base_address, 8))
+	if (a->ring_base_address && !user_address_ok(a->ring_base_address))
 		return -EFAULT;
 	if (a->ring_size && !is_pow2(a->ring_size))
 		return -EINVAL;
@@ -34,12 +34,11 @@ static int check_properties(struct kfd_ioctl_create_queue_args *a)
 	if (vgpu_kernel()->ring_counts_metadata && a->metadata_ring_size &&
 	    !is_pow2(a->metadata_ring_size))
 		return -EINVAL;
-	if (!user_range_ok(a->read_pointer_address, 4) ||
-	    !user_range_ok(a->write_pointer_address, 4))
+	if (!user_address_ok(a->read_pointer_address) || !user_address_ok(a->write_pointer_address))
 		return -EFAULT;
-	if (a->eop_buffer_address && !user_range_ok(a->eop_buffer_address, 4))
+	if (a->eop_buffer_address && !user_address_ok(a->eop_buffer_address))
 		return -EFAULT;
-	if (a->ctx_save_restore_address && !user_range_ok(a->ctx_save_restore_address, 4))
+	if (a->ctx_save_restore_address && !user_address_ok(a->ctx_save_restore_address))
 		return -EFAULT;
 	if (a->queue_type > KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID)
 		return -KFD_ENOTSUPP;
@@ -479,7 +478,7 @@ KFD_HANDLER(update_queue)
 		return -EINVAL;
 	if (a->queue_priority > KFD_MAX_QUEUE_PRIORITY)
 		return -EINVAL;
-	if (a->ring_base_address && !user_range_ok(a->ring_base_address, 8))
+	if (a->ring_base_address && !user_address_ok(a->ring_base_address))
 		return -EFAULT;
 	if (a->ring_size && !is_pow2(a->ring_size))
 		return -EINVAL;

@@ -21,6 +21,11 @@ bool user_range_ok(uint64_t addr, uint64_t n)
 	return addr <= USER_MAX && n <= USER_MAX - addr;
 }
 
+bool user_address_ok(uint64_t addr)
+{
+	return addr <= USER_MAX;
+}
+
 static int copy(bool to_user, uint64_t user, void *kernel, size_t n)
 {
 	struct iovec local = {kernel, n}, remote = {(void *)(uintptr_t)user, n};

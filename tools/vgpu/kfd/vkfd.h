@@ -148,6 +148,8 @@ void kfd_mem_placed(int domain, int64_t delta);
 int user_read(void *dst, uint64_t src, size_t n);        /* 0 or -EFAULT */
 int user_write(uint64_t dst, const void *src, size_t n); /* 0 or -EFAULT */
 bool user_range_ok(uint64_t addr, uint64_t n);           /* access_ok() */
+/* access_ok() of a size that is constant and at most a page: it looks at the address alone. */
+bool user_address_ok(uint64_t addr);
 
 void vgpu_count_gem_handle(int n);
 void vgpu_count_dmabuf(int n);
