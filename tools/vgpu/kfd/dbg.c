@@ -325,6 +325,29 @@ static void criu_counts(struct kfd_process *p, struct kfd_ioctl_criu_args *a)
 	a->priv_data_size = CRIU_PRIV_OBJECT * (1ull + a->num_devices + bos + a->num_objects);
 }
 
+/* kfd_criu_process_priv_data, the blob's head, and the version it must have. */
+struct criu_process_priv {
+	uint32_t version, xnack_mode;
+};
+#define CRIU_PRIV_VERSION 1
+
+static int criu_restore(const struct kfd_ioctl_criu_args *a)
+{
+	struct criu_process_priv head;
+
+	if ((a->num_bos && !a->bos) || !a->devices || !a->priv_data || !a->priv_data_size ||
+	    !a->num_devices || a->priv_data_size < sizeof(head))
+		return -EINVAL;
+	if (user_read(&head, a->priv_data, sizeof(head)))
+		return -EFAULT;
+	if (head.version != CRIU_PRIV_VERSION)
+		return -EINVAL;
+	if (head.xnack_mode)
+		return -EPERM;
+	/* No checkpoint of ours exists, so neither number nor identity of its devices can match. */
+	return -EINVAL;
+}
+
 KFD_HANDLER(criu_op)
 {
 	struct kfd_ioctl_criu_args *a = args;
@@ -365,7 +388,7 @@ KFD_HANDLER(criu_op)
 		}
 		break;
 	case KFD_CRIU_OP_RESTORE:
-		err = -EINVAL; /* any blob is of an unknown version */
+		err = criu_restore(a);
 		break;
 	case KFD_CRIU_OP_RESUME:
 		err = (pid_t)a->pid == p->lead ? 0 : -ESRCH;
