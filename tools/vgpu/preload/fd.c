@@ -157,7 +157,7 @@ void vfd_duplicated(int from, int to)
 int dev_open(enum vfile_kind kind, bool primary, int flags)
 {
 	struct vfile *v = NULL;
-	int fd, err = 0, keep = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_DIRECTORY | O_NOFOLLOW);
+	int fd, err = 0, keep = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_DIRECTORY);
 
 	preload_started();
 	if ((flags & O_DIRECTORY) && !(flags & O_CREAT)) {

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
@@ -13,10 +15,23 @@
 
 ssize_t __read_chk(int fd, void *buf, size_t n, size_t room);
 
-/* ioctls that the VFS answers before a driver sees them. */
-static bool vfs_ioctl(unsigned long cmd)
+/* ioctls that the VFS answers before a driver sees them (fs/ioctl.c:do_vfs_ioctl). */
+static bool vfs_ioctl(unsigned cmd)
 {
-	return cmd == FIOCLEX || cmd == FIONCLEX || cmd == FIONBIO || cmd == FIOASYNC;
+	switch (cmd) {
+	case FIOCLEX:
+	case FIONCLEX:
+	case FIONBIO:
+	case FIOASYNC:
+	case FIOQSIZE:
+	case FIGETBSZ:
+	case FS_IOC_FIEMAP:
+	case FICLONE:
+	case FICLONERANGE:
+	case FIDEDUPERANGE:
+		return true;
+	}
+	return false;
 }
 
 static long device_ioctl(struct vfile *v, unsigned cmd, void *arg)
@@ -48,7 +63,7 @@ HOOK int ioctl(int fd, unsigned long cmd, ...)
 	v = vfd_find(fd);
 	if (__builtin_expect(!v, 1))
 		return REAL(ioctl)(fd, cmd, arg);
-	if (vfs_ioctl(cmd) || v->kind == VFILE_DMABUF) {
+	if (vfs_ioctl((unsigned)cmd) || v->kind == VFILE_DMABUF) {
 		vfile_put(v);
 		return REAL(ioctl)(fd, cmd, arg);
 	}
