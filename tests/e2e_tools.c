@@ -127,6 +127,25 @@ Test(tools, info_on_the_virtual_device)
 	free(r.out);
 }
 
+Test(tools, info_from_a_copied_topology)
+{
+	struct result r;
+	json_t *o;
+
+	expect(0, "", BAREWAVE " vgpu -- cp -r /sys/class/kfd/kfd/topology %s/topology", dir);
+	r = shell(BAREWAVE " info --json --topology %s/topology", dir);
+	cr_assert_eq(r.status, 0, "%s", r.out);
+	o = json_loads(r.out, 0, NULL);
+	cr_assert(o, "%s", r.out);
+	cr_assert_str_eq(json_string_value(json_object_get(o, "arch")), "gfx1151");
+	cr_assert_eq(json_integer_value(json_object_get(o, "compute_units")), 40);
+	cr_assert(json_is_null(json_object_get(o, "kfd_minor")), "what no device said is unknown");
+	cr_assert(json_is_null(json_object_get(json_object_get(o, "memory"), "available")));
+	json_decref(o);
+	free(r.out);
+	refused("/topology", BAREWAVE " info --topology %s/no/topology 2>&1", dir);
+}
+
 Test(tools, vgpu_passes_on_status_and_arguments)
 {
 	expect(0, "a b c", BAREWAVE " vgpu -- echo 'a b' c");
