@@ -152,15 +152,15 @@ VALU_SEM(V_PACK_B32_F16)
 
 /* In the plain path rounding is to nearest, where f32's 24 bits make rounding twice harmless for
  * a sum of two f16; other directions need the sum rounded to odd. */
-#define ADD16(p, q) (v.plain ? (p) + (q) : f16_add(p, q))
+#define ADD16(p, q) (v.plain ? (p) + (q) : f16_sum(p, q, valu_down16(&v)))
 
 VOP_F16(V_ADD_F16, 2, ADD16(a, b))
 VOP_F16(V_SUB_F16, 2, ADD16(a, -b))
 VOP_F16(V_SUBREV_F16, 2, ADD16(b, -a))
 VOP_F16(V_MUL_F16, 2, a *b)
-VOP_F16(V_FMA_F16, 3, f16_fma(a, b, c))
-VOP_F16(V_FMAMK_F16, 3, f16_fma(a, b, c))
-VOP_F16(V_FMAAK_F16, 3, f16_fma(a, b, c))
+VOP_F16(V_FMA_F16, 3, f16_fma(a, b, c, valu_down16(&v)))
+VOP_F16(V_FMAMK_F16, 3, f16_fma(a, b, c, valu_down16(&v)))
+VOP_F16(V_FMAAK_F16, 3, f16_fma(a, b, c, valu_down16(&v)))
 
 /* The addend is the half that the result goes to. */
 VALU_SEM(V_FMAC_F16)
@@ -171,7 +171,7 @@ VALU_SEM(V_FMAC_F16)
 	const v32f a = f16_to_f32(*valu_src(&v, 0, K_F16));
 	const v32f b = f16_to_f32(*valu_src(&v, 1, K_F16));
 	const v32f c = f16_to_f32(*valu_src_sel(&v, 2, K_F16, 3));
-	valu_out_f16(&v, f16_fma(a, b, c));
+	valu_out_f16(&v, f16_fma(a, b, c, valu_down16(&v)));
 }
 
 #define IEEE valu_ieee(x)

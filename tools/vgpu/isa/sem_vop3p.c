@@ -125,13 +125,13 @@ static inline v32u pk_half(const struct valu *v, v32f r)
 #define VOP_PK_F16(NAME, N, CONV, ...)                                                             \
 	PK_F16(NAME, N, CONV, in->op_sel, in->op_sel_hi, in->neg, in->neg_hi, __VA_ARGS__)
 
-VOP_PK_F16(V_PK_ADD_F16, 2, f16_to_f32, v.plain ? a + b : f16_add(a, b))
+VOP_PK_F16(V_PK_ADD_F16, 2, f16_to_f32, v.plain ? a + b : f16_sum(a, b, valu_down16(&v)))
 VOP_PK_F16(V_PK_MUL_F16, 2, f16_to_f32, a *b)
-VOP_PK_F16(V_PK_FMA_F16, 3, f16_to_f32, f16_fma(a, b, c))
+VOP_PK_F16(V_PK_FMA_F16, 3, f16_to_f32, f16_fma(a, b, c, valu_down16(&v)))
 VOP_PK_F16(V_PK_MIN_F16, 2, f16_widen, f32_min(a, b, valu_ieee(x)))
 VOP_PK_F16(V_PK_MAX_F16, 2, f16_widen, f32_max(a, b, valu_ieee(x)))
 /* A VOP2: low halves make the low result, high halves the high one. */
-PK_F16(V_PK_FMAC_F16, 3, f16_to_f32, 0, 7, in->neg, in->neg, f16_fma(a, b, c))
+PK_F16(V_PK_FMAC_F16, 3, f16_to_f32, 0, 7, in->neg, in->neg, f16_fma(a, b, c, valu_down16(&v)))
 
 /* ---- mixed fma -------------------------------------------------------------------------- */
 

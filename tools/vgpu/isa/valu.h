@@ -471,17 +471,23 @@ static inline v32f odd_fix(v32f r, v32f a, v32f b)
 	return F(usel(inexact, usel(away, U(r) + 1u, U(r) - 1u), U(r)));
 }
 
-/* a * b + c for f16 values held in f32: product exact, sum rounded to odd. */
-static inline v32f f16_fma(v32f a, v32f b, v32f c)
+/* Whether f16 and f64 results round down: an exact zero sum is then -0 unless both terms are +0. */
+static inline bool valu_down16(const struct valu *v)
 {
-	v32f p = a * b;
-
-	return odd_fix(p + c, p, c);
+	return valu_unlikely(!v->plain) && valu_round64(v->x) == 2;
 }
 
-static inline v32f f16_add(v32f a, v32f b)
+static inline v32f f16_sum(v32f a, v32f b, bool down)
 {
-	return odd_fix(a + b, a, b);
+	v32f r = odd_fix(a + b, a, b);
+
+	return down ? fsel(r == 0.0f, F((U(a) | U(b)) & 0x80000000u), r) : r;
+}
+
+/* a * b + c for f16 values held in f32: product exact, sum rounded to odd. */
+static inline v32f f16_fma(v32f a, v32f b, v32f c, bool down)
+{
+	return f16_sum(a * b, c, down);
 }
 
 static inline v32f valu_fma(v32f a, v32f b, v32f c)
