@@ -198,16 +198,23 @@ SEM(S_SETKILL)
 		x->w->state = WAVE_ENDED;
 }
 
-/* A wave that halts itself stays where it is until somebody outside resumes it. */
+/* A wave that halts itself stays where it is until somebody outside resumes it. In the trap
+ * handler the bit waits for the return. */
+static void halt_self(struct isa_wave *w)
+{
+	w->status |= 1u << 13;
+	if (!w->priv) {
+		w->state = WAVE_HALTED;
+		w->stop = STOP_NONE;
+	}
+}
+
 SEM(S_SETHALT)
 {
-	if (in->imm & 1) {
-		x->w->status |= 1u << 13;
-		x->w->state = WAVE_HALTED;
-		x->w->stop = STOP_NONE;
-	} else {
+	if (in->imm & 1)
+		halt_self(x->w);
+	else
 		x->w->status &= ~(1u << 13);
-	}
 }
 
 SEM(S_BARRIER)
@@ -252,9 +259,7 @@ SEM(S_SENDMSGHALT)
 {
 	if (x->sendmsg)
 		x->sendmsg(x, (uint16_t) in->imm, x->w->s[OPR_M0]);
-	x->w->status |= 1u << 13;
-	x->w->state = WAVE_HALTED;
-	x->w->stop = STOP_NONE;
+	halt_self(x->w);
 }
 
 enum { MSG_TMA = 0x82, MSG_REALTIME = 0x83, MSG_TBA = 0x85 };
