@@ -177,6 +177,7 @@ HOOK int fcntl64(int fd, int cmd, ...)
 /* Neither node has a read or write side. Returns false for fds that are not ours. */
 static bool device_io(int fd, bool wr, void *buf, size_t n, ssize_t *out)
 {
+	int closed = wr ? O_RDONLY : O_WRONLY; /* opened without this direction */
 	struct vfile *v = vfd_find(fd);
 	ssize_t r;
 
@@ -188,7 +189,7 @@ static bool device_io(int fd, bool wr, void *buf, size_t n, ssize_t *out)
 		break;
 	case VFILE_KFD:
 	case VFILE_DRM:
-		r = v->path_only ? -EBADF : -EINVAL;
+		r = v->path_only || (v->oflags & O_ACCMODE) == closed ? -EBADF : -EINVAL;
 		break;
 	default:
 		vfile_put(v);
@@ -222,6 +223,101 @@ HOOK ssize_t write(int fd, const void *buf, size_t n)
 	ssize_t r;
 
 	return device_io(fd, true, (void *)(uintptr_t)buf, n, &r) ? r : REAL(write)(fd, buf, n);
+}
+
+/* Segment by segment, as the kernel does for files that only have read and write. */
+static bool device_iov(int fd, bool wr, const struct iovec *iov, int n, ssize_t *out)
+{
+	struct vfile *v = vfd_find(fd);
+	ssize_t total = 0, r = 0;
+	bool ours;
+
+	if (__builtin_expect(!v, 1))
+		return false;
+	ours = v->kind != VFILE_DMABUF;
+	vfile_put(v);
+	if (!ours)
+		return false;
+	for (int i = 0; i < n; i++) {
+		if (!device_io(fd, wr, iov[i].iov_base, iov[i].iov_len, &r) || r < 0)
+			break;
+		total += r;
+		if ((size_t)r != iov[i].iov_len)
+			break;
+	}
+	*out = r < 0 && !total ? r : total;
+	return true;
+}
+
+HOOK ssize_t readv(int fd, const struct iovec *iov, int n)
+{
+	ssize_t r;
+
+	return device_iov(fd, false, iov, n, &r) ? r : REAL(readv)(fd, iov, n);
+}
+
+HOOK ssize_t writev(int fd, const struct iovec *iov, int n)
+{
+	ssize_t r;
+
+	return device_iov(fd, true, iov, n, &r) ? r : REAL(writev)(fd, iov, n);
+}
+
+/* At an offset: the nodes allow it, an SMI stream has none. */
+static bool device_io_at(int fd, bool wr, off_t off, ssize_t *out)
+{
+	struct vfile *v = vfd_find(fd);
+	enum vfile_kind kind;
+
+	if (__builtin_expect(!v, 1))
+		return false;
+	kind = v->kind;
+	vfile_put(v);
+	if (kind == VFILE_DMABUF)
+		return false;
+	if (off >= 0 && kind != VFILE_SMI)
+		return device_io(fd, wr, NULL, 0, out);
+	errno = off < 0 ? EINVAL : ESPIPE;
+	*out = -1;
+	return true;
+}
+
+HOOK ssize_t pread(int fd, void *buf, size_t n, off_t off)
+{
+	ssize_t r;
+
+	return device_io_at(fd, false, off, &r) ? r : REAL(pread)(fd, buf, n, off);
+}
+
+HOOK ssize_t pread64(int fd, void *buf, size_t n, off64_t off)
+{
+	return pread(fd, buf, n, off);
+}
+
+HOOK ssize_t pwrite(int fd, const void *buf, size_t n, off_t off)
+{
+	ssize_t r;
+
+	return device_io_at(fd, true, off, &r) ? r : REAL(pwrite)(fd, buf, n, off);
+}
+
+HOOK ssize_t pwrite64(int fd, const void *buf, size_t n, off64_t off)
+{
+	return pwrite(fd, buf, n, off);
+}
+
+HOOK ssize_t preadv(int fd, const struct iovec *iov, int n, off_t off)
+{
+	ssize_t r;
+
+	return device_io_at(fd, false, off, &r) ? r : REAL(preadv)(fd, iov, n, off);
+}
+
+HOOK ssize_t pwritev(int fd, const struct iovec *iov, int n, off_t off)
+{
+	ssize_t r;
+
+	return device_io_at(fd, true, off, &r) ? r : REAL(pwritev)(fd, iov, n, off);
 }
 
 static off_t device_seek(int fd, bool *ours)
