@@ -157,11 +157,35 @@ HOOK int mprotect(void *addr, size_t len, int prot)
 	return r;
 }
 
+/* What the kernel refuses on mappings that have no pages of its own (VM_IO | VM_PFNMAP |
+ * VM_DONTEXPAND), which all of the device's are (mm/madvise.c). */
+static bool advice_wants_pages(int advice)
+{
+	switch (advice) {
+	case MADV_DONTNEED:
+	case MADV_DONTNEED_LOCKED:
+	case MADV_FREE:
+	case MADV_REMOVE:
+	case MADV_DOFORK:
+	case MADV_DODUMP:
+	case MADV_COLD:
+	case MADV_PAGEOUT:
+	case MADV_POPULATE_READ:
+	case MADV_POPULATE_WRITE:
+		return true;
+	}
+	return false;
+}
+
 HOOK int madvise(void *addr, size_t len, int advice)
 {
 	bool watched = false;
 	int r;
 
+	if (advice_wants_pages(advice) && len && vma_any((uintptr_t)addr, PAGE_UP((uint64_t)len))) {
+		errno = EINVAL;
+		return -1;
+	}
 	if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE ||
 	    advice == MADV_PAGEOUT)
 		watched = range_changes(addr, len);
@@ -169,6 +193,16 @@ HOOK int madvise(void *addr, size_t len, int advice)
 	if (watched)
 		kfd_mm_changed();
 	return r;
+}
+
+/* Neither node has an fsync operation, so a synchronous one of its mappings fails. */
+HOOK int msync(void *addr, size_t len, int flags)
+{
+	if (flags & MS_SYNC && len && vma_any((uintptr_t)addr, PAGE_UP((uint64_t)len))) {
+		errno = EINVAL;
+		return -1;
+	}
+	return REAL(msync)(addr, len, flags);
 }
 
 HOOK void *mremap(void *addr, size_t len, size_t new_len, int flags, ...)
