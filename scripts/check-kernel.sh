@@ -36,10 +36,10 @@ as_root() {
 
 install_packages() {
 	local p missing=()
-	for p in $(grep -v '^#' scripts/packages-kernel.txt); do
+	while read -r p; do
 		[ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null)" = installed ] ||
 			missing+=("$p")
-	done
+	done < <(grep -v '^#' scripts/packages-kernel.txt)
 	[ ${#missing[@]} -gt 0 ] || return 0
 	echo "check-kernel: installing ${missing[*]}" >&2
 	as_root apt-get update -q >/dev/null
@@ -109,7 +109,7 @@ boot() {
 	cp tests/kernel/init.sh $root/init
 	cp $PROBE-static $root/kfdprobe
 	cp -r "$DIR/$release/modules" $root/modules
-	printf '%s\n' $SECTIONS >$root/sections
+	tr ' ' '\n' <<<"$SECTIONS" >$root/sections
 	(cd $root && find . | cpio -o -H newc --quiet) >$DIR/initrd.cpio
 	rm -f $DIR/results-kernel.tsv
 	timeout 150 qemu-system-x86_64 -accel tcg,thread=multi -cpu qemu64 -smp 1 -m 1024 -display none \
@@ -204,7 +204,9 @@ compare() { # kernel's, virtual's, list of differences, require every explanatio
 	}' $EXPLAINED "$1" "$2"
 }
 
-[ -x build/barewave ] && [ -e build/libvgpu.so ] || fail "build/barewave and build/libvgpu.so are missing"
+if [ ! -x build/barewave ] || [ ! -e build/libvgpu.so ]; then
+	fail "build/barewave and build/libvgpu.so are missing; make check-kernel builds them"
+fi
 mkdir -p $DIR
 install_packages
 fetch_kernel

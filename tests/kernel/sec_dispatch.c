@@ -101,6 +101,14 @@ static void foreign_numbers(int fd)
 		{0x5452, "FIOASYNC"},
 		{0x1, "FIBMAP, nr 0x01"},
 		{0x2, "FIGETBSZ"},
+		{0x5460, "FIOQSIZE"},
+		{0xc020660b, "FS_IOC_FIEMAP, nr 0x0b"},
+		{0x40049409, "FICLONE, nr 0x09"},
+		{0x80086601, "FS_IOC_GETFLAGS, nr 0x01"},
+		{0x40086602, "FS_IOC_SETFLAGS, nr 0x02"},
+		{0x801c581f, "FS_IOC_FSGETXATTR, nr 0x1f"},
+		{0x540f, "TIOCGPGRP, nr 0x0f"},
+		{0x80081272, "BLKGETSIZE64, nr 0x72"},
 	};
 
 	for (unsigned i = 0; i < COUNT_OF(c); i++) {

@@ -116,6 +116,30 @@ static void slots(int fd, uint32_t id, uint64_t *s)
 
 static void page_calls(uint64_t *s)
 {
+	static const struct {
+		int advice;
+		const char *name;
+	} advices[] = {
+		{MADV_NORMAL, "NORMAL"},
+		{MADV_RANDOM, "RANDOM"},
+		{MADV_SEQUENTIAL, "SEQUENTIAL"},
+		{MADV_WILLNEED, "WILLNEED"},
+		{MADV_DONTNEED, "DONTNEED"},
+		{MADV_FREE, "FREE"},
+		{MADV_REMOVE, "REMOVE"},
+		{MADV_DONTFORK, "DONTFORK"},
+		{MADV_DOFORK, "DOFORK"},
+		{MADV_MERGEABLE, "MERGEABLE"},
+		{MADV_UNMERGEABLE, "UNMERGEABLE"},
+		{MADV_DONTDUMP, "DONTDUMP"},
+		{MADV_DODUMP, "DODUMP"},
+		{MADV_WIPEONFORK, "WIPEONFORK"},
+		{MADV_KEEPONFORK, "KEEPONFORK"},
+		{MADV_COLD, "COLD"},
+		{MADV_PAGEOUT, "PAGEOUT"},
+		{MADV_POPULATE_READ, "POPULATE_READ"},
+		{MADV_POPULATE_WRITE, "POPULATE_WRITE"},
+	};
 	long r;
 
 #define ON_PAGE(name, expr)                                                                        \
@@ -124,12 +148,18 @@ static void page_calls(uint64_t *s)
 		r = (expr);                                                                        \
 		observe(name, "event page", r, errno, "%s", "");                                   \
 	} while (0)
-	ON_PAGE("msync", msync(s, 32768, MS_SYNC));
+	ON_PAGE("msync SYNC", msync(s, 32768, MS_SYNC));
+	ON_PAGE("msync ASYNC", msync(s, 32768, MS_ASYNC));
+	ON_PAGE("msync INVALIDATE", msync(s, 32768, MS_INVALIDATE));
+	ON_PAGE("msync SYNC|ASYNC", msync(s, 32768, MS_SYNC | MS_ASYNC));
+	ON_PAGE("msync SYNC, misaligned", msync((char *)s + 1, 4096, MS_SYNC));
 	ON_PAGE("mlock", mlock(s, 4096));
-	ON_PAGE("madvise DONTNEED", madvise(s, 4096, MADV_DONTNEED));
-	ON_PAGE("madvise DOFORK", madvise(s, 4096, MADV_DOFORK));
-	ON_PAGE("madvise DODUMP", madvise(s, 4096, MADV_DODUMP));
+	ON_PAGE("munlock", munlock(s, 4096));
+	for (unsigned i = 0; i < COUNT_OF(advices); i++)
+		ON_PAGE(text("madvise %s", advices[i].name), madvise(s, 4096, advices[i].advice));
+	ON_PAGE("msync SYNC, none", msync(s, 0, MS_SYNC));
 	ON_PAGE("mprotect READ", mprotect(s, 4096, PROT_READ));
+	ON_PAGE("mprotect EXEC", mprotect(s, 4096, PROT_READ | PROT_EXEC));
 	ON_PAGE("mprotect READ|WRITE", mprotect(s, 4096, RW));
 	ON_PAGE("munmap of one page", munmap((char *)s + 28672, 4096));
 #undef ON_PAGE

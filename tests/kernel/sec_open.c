@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -38,6 +39,9 @@ static void open_modes(void)
 		{O_PATH, "O_PATH"},
 	};
 
+	char b[8] = "";
+	long r;
+
 	for (unsigned i = 0; i < COUNT_OF(modes); i++) {
 		int fd;
 
@@ -50,6 +54,11 @@ static void open_modes(void)
 		if (fd < 0)
 			continue;
 		version_through(fd, text("on a descriptor opened %s", modes[i].name));
+		errno = 0;
+		r = read(fd, b, 8);
+		observe("read", modes[i].name, r, errno, "%s", "");
+		r = write(fd, b, 8);
+		observe("write", modes[i].name, r, errno, "%s", "");
 		close(fd);
 	}
 }
@@ -59,6 +68,7 @@ static void file_operations(void)
 	struct pollfd p = {kfd_open(), POLLIN | POLLOUT, 0};
 	struct stat st;
 	char b[64] = "";
+	struct iovec iov = {b, 8};
 	int fd = p.fd;
 	long r;
 
@@ -81,6 +91,12 @@ static void file_operations(void)
 	OP("read 0 bytes", read(fd, b, 0));
 	OP("write 8 bytes", write(fd, b, 8));
 	OP("pread 8 bytes", pread(fd, b, 8, 0));
+	OP("pwrite 8 bytes", pwrite(fd, b, 8, 0));
+	OP("pread at -1", pread(fd, b, 8, -1));
+	OP("readv", readv(fd, &iov, 1));
+	OP("writev", writev(fd, &iov, 1));
+	OP("preadv", preadv(fd, &iov, 1, 0));
+	OP("pwritev", pwritev(fd, &iov, 1, 0));
 	OP("lseek", lseek(fd, 0, SEEK_CUR));
 	OP("ftruncate", ftruncate(fd, 4096));
 	OP("fsync", fsync(fd));

@@ -37,9 +37,16 @@ static void creates(int fd)
 					 1024, 1025, 3000, 4096, 0x80000000, 0xffffffff};
 	static const uint32_t percents[] = {0, 1, 100, 101, 255, 0x100, 0x164, 0x165, 0xffffff64};
 	static const uint32_t priorities[] = {0, 15, 16, 0xffffffff};
-	static const uint64_t addresses[] = {
-		0,    1, 0x1000, KERNEL_ADDRESS, 1ull << 47, (1ull << 47) - 4096, (1ull << 47) - 4,
-		~0ull};
+	static const uint64_t addresses[] = {0,
+					     1,
+					     0x1000,
+					     KERNEL_ADDRESS,
+					     1ull << 47,
+					     (1ull << 47) - 4097,
+					     (1ull << 47) - 4096,
+					     (1ull << 47) - 4095,
+					     (1ull << 47) - 4,
+					     ~0ull};
 
 	create(fd, "all zero", &zero);
 	for (uint32_t type = 0; type < 7; type++) {
