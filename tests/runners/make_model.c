@@ -149,6 +149,8 @@ static void put_vocab(struct out *o, uint32_t vocab)
 	for (i = 0; i < vocab; i++) {
 		if (i < 256)
 			byte_token(i, s);
+		else if (i == 256)
+			snprintf(s, sizeof(s), "w2"); /* what the one merge makes */
 		else if (i == vocab - 1)
 			snprintf(s, sizeof(s), "<|endoftext|>");
 		else
