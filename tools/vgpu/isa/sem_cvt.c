@@ -185,17 +185,21 @@ static inline v32i to_u16(v32f a)
 	return to_range(a, 0.0f, 65535.0f);
 }
 
-#define RNE(v) __builtin_elementwise_roundeven(v)
+/* a * k to the nearest whole number; the product is exact in f64. */
+static inline v32f scaled(v32f a, double k)
+{
+	return TO_F(__builtin_elementwise_roundeven(TO_D(a) * k));
+}
 
-/* [-1, 1] to +-32767, [0, 1] to 65535: nearest. */
+/* [-1, 1] to +-32767, [0, 1] to 65535. */
 static inline v32i to_snorm(v32f a)
 {
-	return to_range(RNE(a * 32767.0f), -32767.0f, 32767.0f);
+	return to_range(scaled(a, 32767.0), -32767.0f, 32767.0f);
 }
 
 static inline v32i to_unorm(v32f a)
 {
-	return to_range(RNE(a * 65535.0f), 0.0f, 65535.0f);
+	return to_range(scaled(a, 65535.0), 0.0f, 65535.0f);
 }
 
 #define CVT_FROM_F16(NAME, E)                                                                      \
