@@ -240,7 +240,7 @@ static uint64_t condxchg(uint64_t old, uint64_t a, uint64_t b)
 	return r;
 }
 
-static void special(struct isa_exec *x, const struct isa_insn *in, unsigned size,
+static void special(struct isa_exec *x, const struct isa_insn *in, unsigned size, uint32_t align,
 		    uint64_t (*fn)(uint64_t old, uint64_t a, uint64_t b))
 {
 	unsigned dwords = size / 4;
@@ -255,6 +255,7 @@ static void special(struct isa_exec *x, const struct isa_insn *in, unsigned size
 	for (unsigned l = 0; l < VM_LANES; l++) {
 		uint64_t o = 0, a = d.data[l], b = 0, r;
 
+		d.off[l] &= ~(align - 1);
 		if (!(d.mask >> l & 1) || x->lds_size < size || d.off[l] > x->lds_size - size)
 			continue;
 		if (in->src[2] != OPR_NONE)
@@ -277,7 +278,7 @@ static void special(struct isa_exec *x, const struct isa_insn *in, unsigned size
 #define SPECIAL(name, size, fn)                                                                    \
 	SEM(name)                                                                                  \
 	{                                                                                          \
-		special(x, in, size, fn);                                                          \
+		special(x, in, size, 1, fn);                                                       \
 	}
 SPECIAL(DS_RSUB_U32, 4, rsub)
 SPECIAL(DS_RSUB_RTN_U32, 4, rsub)
@@ -288,7 +289,11 @@ SPECIAL(DS_MSKOR_RTN_B32, 4, mskor)
 SPECIAL(DS_MSKOR_B64, 8, mskor)
 SPECIAL(DS_MSKOR_RTN_B64, 8, mskor)
 SPECIAL(DS_WRAP_RTN_B32, 4, wrap)
-SPECIAL(DS_CONDXCHG32_RTN_B64, 8, condxchg)
+
+SEM(DS_CONDXCHG32_RTN_B64)
+{
+	special(x, in, 8, 8, condxchg); /* its address is rounded down to 8 */
+}
 
 SEM(DS_NOP)
 {

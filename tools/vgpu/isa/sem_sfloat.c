@@ -207,8 +207,10 @@ static uint32_t minmax(const struct isa_exec *x, uint32_t a, uint32_t b, bool ma
 		return a | 0x400000;
 	if (ieee && nan32(b) && !(b & 0x400000))
 		return b | 0x400000;
-	if (nan32(a) || nan32(b))
-		return nan32(a) ? b : a;
+	if (nan32(b))
+		return a;
+	if (nan32(a))
+		return b;
 	if (fa == fb)
 		return max ? a & b : a | b; /* differ in the sign of zero at most */
 	return (fa > fb) == max ? a : b;
