@@ -32,7 +32,7 @@ static void setup_wave(bool wave64)
 
 static inline uint32_t *vreg(unsigned half, unsigned r)
 {
-	return (uint32_t *) &W->v[half * NVGPR + r];
+	return (uint32_t *)&W->v[half * NVGPR + r];
 }
 
 /* v<dst> = op v10, v20, v30 (64-bit operands take the next registers too). */
@@ -40,7 +40,7 @@ static inline struct isa_insn vop(unsigned dst)
 {
 	struct isa_insn in = {
 		.len = 8,
-		.dst = (uint16_t) (OPR_VGPR0 + dst),
+		.dst = (uint16_t)(OPR_VGPR0 + dst),
 		.sdst = OPR_NONE,
 		.src = {OPR_VGPR0 + 10, OPR_VGPR0 + 20, OPR_VGPR0 + 30, OPR_NONE},
 	};
@@ -69,25 +69,26 @@ static uint32_t rnd(void)
 	rng_state ^= rng_state << 13;
 	rng_state ^= rng_state >> 7;
 	rng_state ^= rng_state << 17;
-	return (uint32_t) (rng_state >> 16);
+	return (uint32_t)(rng_state >> 16);
 }
 
 /* Integers near the corners now and then. */
 static inline uint32_t rnd_int(void)
 {
-	static const uint32_t corner[] = {0,	  1,	  2,	      31,	  32,	      0x7f,
-					  0x80,	  0xff,	  0x7fff,     0x8000,	  0xffff,     0x7fffff,
-					  0x800000, 0xffffff, 0x7fffffff, 0x80000000, 0xffffffff};
+	static const uint32_t corner[] = {0,          1,         2,        31,       32,
+					  0x7f,       0x80,      0xff,     0x7fff,   0x8000,
+					  0xffff,     0x7fffff,  0x800000, 0xffffff, 0x7fffffff,
+					  0x80000000, 0xffffffff};
 
 	return rnd() % 3 ? rnd() : corner[rnd() % (sizeof(corner) / sizeof(*corner))];
 }
 
 static inline uint32_t rnd_f32(void)
 {
-	static const uint32_t corner[] = {0,	      0x80000000, 0x3f800000, 0xbf800000, 0x3f000000,
-					  0x7f800000, 0xff800000, 0x7fc00000, 0x7fa00001, 0xffc12345,
-					  1,	      0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff,
-					  0xcf000000, 0x4f000000, 0x4f800000, 0x3effffff, 0x40200000};
+	static const uint32_t corner[] = {
+		0,          0x80000000, 0x3f800000, 0xbf800000, 0x3f000000, 0x7f800000, 0xff800000,
+		0x7fc00000, 0x7fa00001, 0xffc12345, 1,          0x80000001, 0x007fffff, 0x00800000,
+		0x7f7fffff, 0xcf000000, 0x4f000000, 0x4f800000, 0x3effffff, 0x40200000};
 
 	switch (rnd() % 3) {
 	case 0:
@@ -100,8 +101,8 @@ static inline uint32_t rnd_f32(void)
 
 static inline uint32_t rnd_f16(void)
 {
-	static const uint16_t corner[] = {0,	  0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7e00,
-					  0x7d01, 1,	  0x8001, 0x03ff, 0x0400, 0x7bff, 0x3bff};
+	static const uint16_t corner[] = {0,      0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7e00,
+					  0x7d01, 1,      0x8001, 0x03ff, 0x0400, 0x7bff, 0x3bff};
 
 	return (rnd() & 0xffff0000) |
 	       (rnd() % 3 ? rnd() & 0xffff : corner[rnd() % (sizeof(corner) / sizeof(*corner))]);
@@ -133,7 +134,7 @@ static inline uint32_t bits(float f)
 
 static inline double f64(uint32_t lo, uint32_t hi)
 {
-	uint64_t u = lo | (uint64_t) hi << 32;
+	uint64_t u = lo | (uint64_t)hi << 32;
 	double d;
 
 	memcpy(&d, &u, 8);

@@ -7,18 +7,18 @@ TestSuite(valu);
 
 static uint32_t sat_s32(int64_t v)
 {
-	return (uint32_t) (v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v);
+	return (uint32_t)(v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v);
 }
 
 static int32_t s24(uint32_t a)
 {
-	return (int32_t) (a << 8) >> 8;
+	return (int32_t)(a << 8) >> 8;
 }
 
 static uint32_t ref_bfe_i32(uint32_t a, uint32_t b, uint32_t c)
 {
 	uint32_t off = b & 31, n = c & 31, r = 0;
-	uint32_t t = (uint32_t) ((int32_t) a >> off);
+	uint32_t t = (uint32_t)((int32_t)a >> off);
 
 	if (!n)
 		return 0;
@@ -29,15 +29,15 @@ static uint32_t ref_bfe_i32(uint32_t a, uint32_t b, uint32_t c)
 
 static uint32_t ref_perm(uint32_t a, uint32_t b, uint32_t c)
 {
-	uint64_t d = (uint64_t) a << 32 | b;
+	uint64_t d = (uint64_t)a << 32 | b;
 	uint32_t r = 0;
 
 	for (unsigned k = 0; k < 4; k++) {
 		unsigned s = c >> 8 * k & 0xff;
-		unsigned v = s >= 13	? 0xff
-			     : s == 12	? 0
-			     : s >= 8	? (d >> (16 * (s - 8) + 15) & 1 ? 0xff : 0)
-					: d >> 8 * s & 0xff;
+		unsigned v = s >= 13   ? 0xff
+			     : s == 12 ? 0
+			     : s >= 8  ? (d >> (16 * (s - 8) + 15) & 1 ? 0xff : 0)
+				       : d >> 8 * s & 0xff;
 
 		r |= v << 8 * k;
 	}
@@ -52,7 +52,7 @@ static uint32_t ref_sad(uint32_t a, uint32_t b, bool masked)
 		int p = a >> k & 255, q = b >> k & 255;
 
 		if (!masked || q)
-			r += (uint32_t) abs(p - q);
+			r += (uint32_t)abs(p - q);
 	}
 	return r;
 }
@@ -87,7 +87,7 @@ static uint32_t med(int64_t a, int64_t b, int64_t c)
 {
 	int64_t lo = a < b ? a : b, hi = a < b ? b : a;
 
-	return (uint32_t) (c < lo ? lo : c > hi ? hi : c);
+	return (uint32_t)(c < lo ? lo : c > hi ? hi : c);
 }
 
 static uint32_t ref_dot4(uint32_t a, uint32_t b, bool sa, bool sb)
@@ -95,9 +95,9 @@ static uint32_t ref_dot4(uint32_t a, uint32_t b, bool sa, bool sb)
 	int32_t r = 0;
 
 	for (unsigned k = 0; k < 32; k += 8)
-		r += (sa ? (int8_t) (a >> k) : (int) (a >> k & 255)) *
-		     (sb ? (int8_t) (b >> k) : (int) (b >> k & 255));
-	return (uint32_t) r;
+		r += (sa ? (int8_t)(a >> k) : (int)(a >> k & 255)) *
+		     (sb ? (int8_t)(b >> k) : (int)(b >> k & 255));
+	return (uint32_t)r;
 }
 
 static uint32_t ref_dot8(uint32_t a, uint32_t b, bool sa, bool sb)
@@ -109,10 +109,10 @@ static uint32_t ref_dot8(uint32_t a, uint32_t b, bool sa, bool sb)
 
 		r += (sa && p > 7 ? p - 16 : p) * (sb && q > 7 ? q - 16 : q);
 	}
-	return (uint32_t) r;
+	return (uint32_t)r;
 }
 
-#define SA(v) ((int32_t) (v))
+#define SA(v) ((int32_t)(v))
 #define INT_OPS(I)                                                                                 \
 	I(V_MOV_B32, a)                                                                            \
 	I(V_NOT_B32, ~a)                                                                           \
@@ -129,15 +129,15 @@ static uint32_t ref_dot8(uint32_t a, uint32_t b, bool sa, bool sb)
 	I(V_BFM_B32, ((1u << (a & 31)) - 1) << (b & 31))                                           \
 	I(V_LSHLREV_B32, b << (a & 31))                                                            \
 	I(V_LSHRREV_B32, b >> (a & 31))                                                            \
-	I(V_ASHRREV_I32, (uint32_t) (SA(b) >> (a & 31)))                                           \
-	I(V_BCNT_U32_B32, (uint32_t) __builtin_popcount(a) + b)                                    \
-	I(V_CLZ_I32_U32, a ? (uint32_t) __builtin_clz(a) : ~0u)                                    \
-	I(V_CTZ_I32_B32, a ? (uint32_t) __builtin_ctz(a) : ~0u)                                    \
+	I(V_ASHRREV_I32, (uint32_t)(SA(b) >> (a & 31)))                                            \
+	I(V_BCNT_U32_B32, (uint32_t)__builtin_popcount(a) + b)                                     \
+	I(V_CLZ_I32_U32, a ? (uint32_t)__builtin_clz(a) : ~0u)                                     \
+	I(V_CTZ_I32_B32, a ? (uint32_t)__builtin_ctz(a) : ~0u)                                     \
 	I(V_CLS_I32, ref_cls(a))                                                                   \
 	I(V_BFE_U32, a >> (b & 31) & ((1u << (c & 31)) - 1))                                       \
 	I(V_BFE_I32, ref_bfe_i32(a, b, c))                                                         \
-	I(V_ALIGNBIT_B32, (uint32_t) (((uint64_t) a << 32 | b) >> (c & 31)))                       \
-	I(V_ALIGNBYTE_B32, (uint32_t) (((uint64_t) a << 32 | b) >> 8 * (c & 3)))                   \
+	I(V_ALIGNBIT_B32, (uint32_t)(((uint64_t)a << 32 | b) >> (c & 31)))                         \
+	I(V_ALIGNBYTE_B32, (uint32_t)(((uint64_t)a << 32 | b) >> 8 * (c & 3)))                     \
 	I(V_PERM_B32, ref_perm(a, b, c))                                                           \
 	I(V_ADD_NC_U32, a + b)                                                                     \
 	I(V_SUB_NC_U32, a - b)                                                                     \
@@ -155,14 +155,14 @@ static uint32_t ref_dot8(uint32_t a, uint32_t b, bool sa, bool sb)
 	I(V_MED3_U32, med(a, b, c))                                                                \
 	I(V_MED3_I32, med(SA(a), SA(b), SA(c)))                                                    \
 	I(V_MUL_LO_U32, a *b)                                                                      \
-	I(V_MUL_HI_U32, (uint32_t) ((uint64_t) a * b >> 32))                                       \
-	I(V_MUL_HI_I32, (uint32_t) ((uint64_t) ((int64_t) SA(a) * SA(b)) >> 32))                   \
+	I(V_MUL_HI_U32, (uint32_t)((uint64_t)a * b >> 32))                                         \
+	I(V_MUL_HI_I32, (uint32_t)((uint64_t)((int64_t)SA(a) * SA(b)) >> 32))                      \
 	I(V_MUL_U32_U24, (a & 0xffffff) * (b & 0xffffff))                                          \
-	I(V_MUL_HI_U32_U24, (uint32_t) ((uint64_t) (a & 0xffffff) * (b & 0xffffff) >> 32))         \
-	I(V_MUL_I32_I24, (uint32_t) ((int64_t) s24(a) * s24(b)))                                   \
-	I(V_MUL_HI_I32_I24, (uint32_t) ((uint64_t) ((int64_t) s24(a) * s24(b)) >> 32))             \
+	I(V_MUL_HI_U32_U24, (uint32_t)((uint64_t)(a & 0xffffff) * (b & 0xffffff) >> 32))           \
+	I(V_MUL_I32_I24, (uint32_t)((int64_t)s24(a) * s24(b)))                                     \
+	I(V_MUL_HI_I32_I24, (uint32_t)((uint64_t)((int64_t)s24(a) * s24(b)) >> 32))                \
 	I(V_MAD_U32_U24, (a & 0xffffff) * (b & 0xffffff) + c)                                      \
-	I(V_MAD_I32_I24, (uint32_t) ((int64_t) s24(a) * s24(b)) + c)                               \
+	I(V_MAD_I32_I24, (uint32_t)((int64_t)s24(a) * s24(b)) + c)                                 \
 	I(V_SAD_U8, ref_sad(a, b, false) + c)                                                      \
 	I(V_SAD_HI_U8, (ref_sad(a, b, false) << 16) + c)                                           \
 	I(V_SAD_U32, (a > b ? a - b : b - a) + c)                                                  \
@@ -173,21 +173,21 @@ static uint32_t ref_dot8(uint32_t a, uint32_t b, bool sa, bool sb)
 	I(V_DOT4_I32_IU8, ref_dot4(a, b, false, false) + c)                                        \
 	I(V_DOT8_I32_IU4, ref_dot8(a, b, false, false) + c)                                        \
 	I(V_CVT_PK_U16_U32, (a > 65535 ? 65535 : a) | (b > 65535 ? 65535u : b) << 16)              \
-	I(V_CVT_F32_I32, bits((float) SA(a)))                                                      \
-	I(V_CVT_F32_U32, bits((float) a))                                                          \
-	I(V_CVT_F32_UBYTE0, bits((float) (a & 255)))                                               \
-	I(V_CVT_F32_UBYTE3, bits((float) (a >> 24)))
+	I(V_CVT_F32_I32, bits((float)SA(a)))                                                       \
+	I(V_CVT_F32_U32, bits((float)a))                                                           \
+	I(V_CVT_F32_UBYTE0, bits((float)(a & 255)))                                                \
+	I(V_CVT_F32_UBYTE3, bits((float)(a >> 24)))
 
 /* The same with the clamp bit. */
 #define CLAMP_OPS(I)                                                                               \
 	I(V_ADD_NC_U32, a + b < a ? ~0u : a + b)                                                   \
 	I(V_SUB_NC_U32, a < b ? 0 : a - b)                                                         \
 	I(V_SUBREV_NC_U32, b < a ? 0 : b - a)                                                      \
-	I(V_ADD_NC_I32, sat_s32((int64_t) SA(a) + SA(b)))                                          \
-	I(V_SUB_NC_I32, sat_s32((int64_t) SA(a) - SA(b)))                                          \
-	I(V_MAD_I32_I24, sat_s32((int64_t) s24(a) * s24(b) + SA(c)))                               \
-	I(V_DOT4_I32_IU8, sat_s32((int64_t) SA(ref_dot4(a, b, false, false)) + SA(c)))             \
-	I(V_DOT8_I32_IU4, sat_s32((int64_t) SA(ref_dot8(a, b, false, false)) + SA(c)))
+	I(V_ADD_NC_I32, sat_s32((int64_t)SA(a) + SA(b)))                                           \
+	I(V_SUB_NC_I32, sat_s32((int64_t)SA(a) - SA(b)))                                           \
+	I(V_MAD_I32_I24, sat_s32((int64_t)s24(a) * s24(b) + SA(c)))                                \
+	I(V_DOT4_I32_IU8, sat_s32((int64_t)SA(ref_dot4(a, b, false, false)) + SA(c)))              \
+	I(V_DOT8_I32_IU4, sat_s32((int64_t)SA(ref_dot8(a, b, false, false)) + SA(c)))
 
 typedef uint32_t ref_fn(uint32_t a, uint32_t b, uint32_t c);
 
@@ -195,15 +195,15 @@ typedef uint32_t ref_fn(uint32_t a, uint32_t b, uint32_t c);
 	extern isa_sem sem_##NAME;                                                                 \
 	static uint32_t ref_##NAME(uint32_t a, uint32_t b, uint32_t c)                             \
 	{                                                                                          \
-		(void) b;                                                                          \
-		(void) c;                                                                          \
+		(void)b;                                                                           \
+		(void)c;                                                                           \
 		return E;                                                                          \
 	}
 INT_OPS(INT_REF)
 #define CLAMP_REF(NAME, E)                                                                         \
 	static uint32_t clamped_##NAME(uint32_t a, uint32_t b, uint32_t c)                         \
 	{                                                                                          \
-		(void) c;                                                                          \
+		(void)c;                                                                           \
 		return E;                                                                          \
 	}
 CLAMP_OPS(CLAMP_REF)
@@ -225,7 +225,7 @@ static void check_int(const struct int_case *c, bool clamp)
 
 	in.clamp = clamp;
 	for (unsigned pass = 0; pass < 8; pass++) {
-		uint64_t exec = pass & 1 ? rnd() | (uint64_t) rnd() << 32 : ~0ull;
+		uint64_t exec = pass & 1 ? rnd() | (uint64_t)rnd() << 32 : ~0ull;
 
 		fill_regs(10, 1, rnd_int);
 		fill_regs(20, 1, rnd_int);
@@ -241,9 +241,9 @@ static void check_int(const struct int_case *c, bool clamp)
 			uint32_t a = vreg(h, 10)[i], b = vreg(h, 20)[i], d = vreg(h, 30)[i];
 			uint32_t want = exec >> l & 1 ? c->ref(a, b, d) : old[h][i];
 
-			cr_assert_eq(vreg(h, 40)[i], want, "%s%s lane %u: (%#x, %#x, %#x): %#x, not %#x",
-				     c->name, clamp ? " clamp" : "", l, a, b, d, vreg(h, 40)[i],
-				     want);
+			cr_assert_eq(vreg(h, 40)[i], want,
+				     "%s%s lane %u: (%#x, %#x, %#x): %#x, not %#x", c->name,
+				     clamp ? " clamp" : "", l, a, b, d, vreg(h, 40)[i], want);
 		}
 	}
 }
@@ -266,7 +266,7 @@ Test(valu, dot_signs)
 	fill_regs(20, 1, rnd_int);
 	fill_regs(30, 1, rnd_int);
 	for (unsigned neg = 0; neg < 4; neg++) {
-		in.neg = (uint8_t) neg;
+		in.neg = (uint8_t)neg;
 		for (unsigned four = 0; four < 2; four++) {
 			run(four ? sem_V_DOT8_I32_IU4 : sem_V_DOT4_I32_IU8, &in);
 			for (unsigned l = 0; l < 32; l++) {
@@ -298,8 +298,8 @@ Test(valu, carry_chains)
 		for (unsigned k = 0; k < 3; k++) {
 			struct isa_insn in = vop(40 + k);
 
-			in.src[0] = (uint16_t) (OPR_VGPR0 + 10 + k);
-			in.src[1] = (uint16_t) (OPR_VGPR0 + 20 + k);
+			in.src[0] = (uint16_t)(OPR_VGPR0 + 10 + k);
+			in.src[1] = (uint16_t)(OPR_VGPR0 + 20 + k);
 			in.src[2] = k ? 6 : OPR_NONE;
 			in.sdst = 6;
 			run(k ? (sub ? sem_V_SUB_CO_CI_U32 : sem_V_ADD_CO_CI_U32)
@@ -312,8 +312,8 @@ Test(valu, carry_chains)
 			uint32_t got = W->s[6 + h] >> i & 1;
 
 			for (unsigned k = 0; k < 3; k++) {
-				a |= (unsigned __int128) vreg(h, 10 + k)[i] << 32 * k;
-				b |= (unsigned __int128) vreg(h, 20 + k)[i] << 32 * k;
+				a |= (unsigned __int128)vreg(h, 10 + k)[i] << 32 * k;
+				b |= (unsigned __int128)vreg(h, 20 + k)[i] << 32 * k;
 			}
 			r = sub ? a - b : a + b;
 			if (!(exec >> l & 1)) {
@@ -321,8 +321,8 @@ Test(valu, carry_chains)
 				continue;
 			}
 			for (unsigned k = 0; k < 3; k++)
-				cr_assert_eq(vreg(h, 40 + k)[i], (uint32_t) (r >> 32 * k));
-			cr_assert_eq(got, (uint32_t) (r >> 96) & 1);
+				cr_assert_eq(vreg(h, 40 + k)[i], (uint32_t)(r >> 32 * k));
+			cr_assert_eq(got, (uint32_t)(r >> 96) & 1);
 		}
 	}
 }
@@ -340,16 +340,16 @@ Test(valu, mad64)
 		for (unsigned sign = 0; sign < 2; sign++) {
 			run(sign ? sem_V_MAD_I64_I32 : sem_V_MAD_U64_U32, &in);
 			for (unsigned l = 0; l < 32; l++) {
-				uint64_t c = vreg(0, 30)[l] | (uint64_t) vreg(0, 31)[l] << 32;
+				uint64_t c = vreg(0, 30)[l] | (uint64_t)vreg(0, 31)[l] << 32;
 				uint32_t a = vreg(0, 10)[l], b = vreg(0, 20)[l];
 				unsigned __int128 r =
-					sign ? (unsigned __int128) ((__int128) SA(a) * SA(b) +
-								    (__int128) (int64_t) c)
-					     : (unsigned __int128) ((uint64_t) a * b) + c;
+					sign ? (unsigned __int128)((__int128)SA(a) * SA(b) +
+								   (__int128)(int64_t)c)
+					     : (unsigned __int128)((uint64_t)a * b) + c;
 
-				cr_assert_eq(vreg(0, 40)[l], (uint32_t) r);
-				cr_assert_eq(vreg(0, 41)[l], (uint32_t) (r >> 32));
-				cr_assert_eq(W->s[OPR_VCC_LO] >> l & 1, (uint32_t) (r >> 64) & 1);
+				cr_assert_eq(vreg(0, 40)[l], (uint32_t)r);
+				cr_assert_eq(vreg(0, 41)[l], (uint32_t)(r >> 32));
+				cr_assert_eq(W->s[OPR_VCC_LO] >> l & 1, (uint32_t)(r >> 64) & 1);
 			}
 		}
 	}
@@ -370,13 +370,13 @@ Test(valu, shift64)
 			     : sem_V_ASHRREV_I64,
 		    &in);
 		for (unsigned l = 0; l < 32; l++) {
-			uint64_t b = vreg(0, 20)[l] | (uint64_t) vreg(0, 21)[l] << 32;
+			uint64_t b = vreg(0, 20)[l] | (uint64_t)vreg(0, 21)[l] << 32;
 			unsigned n = vreg(0, 10)[l] & 63;
-			uint64_t want = k == 0	 ? b << n
+			uint64_t want = k == 0   ? b << n
 					: k == 1 ? b >> n
-						 : (uint64_t) ((int64_t) b >> n);
+						 : (uint64_t)((int64_t)b >> n);
 
-			cr_assert_eq(vreg(0, 40)[l] | (uint64_t) vreg(0, 41)[l] << 32, want);
+			cr_assert_eq(vreg(0, 40)[l] | (uint64_t)vreg(0, 41)[l] << 32, want);
 		}
 	}
 }
@@ -445,9 +445,9 @@ static float ref_fract(float a)
 	{                                                                                          \
 		int e;                                                                             \
                                                                                                    \
-		(void) b;                                                                          \
-		(void) c;                                                                          \
-		(void) e;                                                                          \
+		(void)b;                                                                           \
+		(void)c;                                                                           \
+		(void)e;                                                                           \
 		return E;                                                                          \
 	}
 F32_OPS(F32_REF)
@@ -483,14 +483,14 @@ Test(valu, floats)
 				uint32_t u = vreg(0, 10 + 10 * i)[l];
 
 				u &= in.abs >> i & 1 ? 0x7fffffff : ~0u;
-				u ^= (uint32_t) (in.neg >> i & 1) << 31;
+				u ^= (uint32_t)(in.neg >> i & 1) << 31;
 				s[i] = fl(f32(u), keep);
 			}
 			want = bits(fl(c->ref(s[0], s[1], s[2]), keep));
 			cr_assert(same_f32(vreg(0, 40)[l], want),
-				  "%s mode %#x neg %u abs %u (%#x, %#x, %#x): %#x, not %#x", c->name,
-				  W->mode, in.neg, in.abs, bits(s[0]), bits(s[1]), bits(s[2]),
-				  vreg(0, 40)[l], want);
+				  "%s mode %#x neg %u abs %u (%#x, %#x, %#x): %#x, not %#x",
+				  c->name, W->mode, in.neg, in.abs, bits(s[0]), bits(s[1]),
+				  bits(s[2]), vreg(0, 40)[l], want);
 		}
 	}
 }
@@ -599,7 +599,7 @@ Test(valu, exponents)
 			vreg(0, 20)[l] = pass & 1 ? rnd_int() : rnd() % 300 - 150;
 		run(sem_V_LDEXP_F32, &in);
 		for (unsigned l = 0; l < 32; l++) {
-			int e = (int) vreg(0, 20)[l];
+			int e = (int)vreg(0, 20)[l];
 			float a = f32(vreg(0, 10)[l]);
 
 			cr_assert(same_f32(vreg(0, 40)[l], bits(ldexpf(a, e))), "%a * 2^%d: %a", a,
@@ -612,7 +612,7 @@ Test(valu, exponents)
 
 			if (isfinite(a))
 				frexpf(a, &e);
-			cr_assert_eq((int) vreg(0, 40)[l], e);
+			cr_assert_eq((int)vreg(0, 40)[l], e);
 		}
 		run(sem_V_FREXP_EXP_I32_F64, &in);
 		for (unsigned l = 0; l < 32; l++) {
@@ -621,7 +621,7 @@ Test(valu, exponents)
 
 			if (isfinite(a))
 				frexp(a, &e);
-			cr_assert_eq((int) vreg(0, 40)[l], e);
+			cr_assert_eq((int)vreg(0, 40)[l], e);
 		}
 		run(sem_V_FREXP_MANT_F64, &in);
 		for (unsigned l = 0; l < 32; l++) {
@@ -644,11 +644,11 @@ static void vop3(isa_sem *f, unsigned d, unsigned a, unsigned b, unsigned c, uns
 {
 	struct isa_insn in = vop(d);
 
-	in.src[0] = (uint16_t) (OPR_VGPR0 + a);
-	in.src[1] = (uint16_t) (OPR_VGPR0 + b);
-	in.src[2] = (uint16_t) (OPR_VGPR0 + c);
+	in.src[0] = (uint16_t)(OPR_VGPR0 + a);
+	in.src[1] = (uint16_t)(OPR_VGPR0 + b);
+	in.src[2] = (uint16_t)(OPR_VGPR0 + c);
 	in.sdst = OPR_VCC_LO;
-	in.neg = (uint8_t) neg;
+	in.neg = (uint8_t)neg;
 	run(f, &in);
 }
 
@@ -699,8 +699,8 @@ Test(valu, division_sequences)
 		for (unsigned l = 0; l < 32; l++) {
 			float n = f32(vreg(0, 10)[l]), d = f32(vreg(0, 20)[l]);
 
-			cr_assert(same_f32(vreg(0, 60)[l], bits(n / d)), "%a / %a: %a, not %a", n, d,
-				  f32(vreg(0, 60)[l]), n / d);
+			cr_assert(same_f32(vreg(0, 60)[l], bits(n / d)), "%a / %a: %a, not %a", n,
+				  d, f32(vreg(0, 60)[l]), n / d);
 		}
 		divide64();
 		for (unsigned l = 0; l < 32; l++) {
@@ -718,7 +718,8 @@ Test(valu, division_sequences)
 	}
 }
 
-/* ---- conversions --------------------------------------------------------------------------------- */
+/* ---- conversions
+ * --------------------------------------------------------------------------------- */
 
 extern isa_sem sem_V_CVT_I32_F32, sem_V_CVT_U32_F32, sem_V_CVT_I32_F64, sem_V_CVT_U32_F64,
 	sem_V_CVT_F64_F32, sem_V_CVT_F32_F64, sem_V_CVT_F64_U32, sem_V_CVT_PK_I16_F32,
@@ -726,7 +727,7 @@ extern isa_sem sem_V_CVT_I32_F32, sem_V_CVT_U32_F32, sem_V_CVT_I32_F64, sem_V_CV
 
 static int64_t sat(double d, double lo, double hi)
 {
-	return d != d ? 0 : d <= lo ? (int64_t) lo : d >= hi ? (int64_t) hi : (int64_t) d;
+	return d != d ? 0 : d <= lo ? (int64_t)lo : d >= hi ? (int64_t)hi : (int64_t)d;
 }
 
 Test(valu, conversions)
@@ -743,17 +744,17 @@ Test(valu, conversions)
 	run(sem_##NAME, &in);                                                                      \
 	for (unsigned l = 0; l < 32; l++) {                                                        \
 		float a = f32(vreg(0, 10)[l]), b = f32(vreg(0, 20)[l]);                            \
-		uint32_t want = (uint32_t) (WANT);                                                 \
+		uint32_t want = (uint32_t)(WANT);                                                  \
                                                                                                    \
-		(void) b;                                                                          \
+		(void)b;                                                                           \
 		cr_assert_eq(vreg(0, 40)[l], want, #NAME " of %a: %#x, not %#x", a,                \
 			     vreg(0, 40)[l], want);                                                \
 	}
 		CVT(V_CVT_I32_F32, sat(a, INT32_MIN, INT32_MAX));
 		CVT(V_CVT_U32_F32, sat(a, 0, UINT32_MAX));
-		CVT(V_CVT_NEAREST_I32_F32, sat(floor((double) a + 0.5), INT32_MIN, INT32_MAX));
-		CVT(V_CVT_PK_I16_F32, (sat(a, -32768, 32767) & 0xffff) |
-					      (sat(b, -32768, 32767) & 0xffff) << 16);
+		CVT(V_CVT_NEAREST_I32_F32, sat(floor((double)a + 0.5), INT32_MIN, INT32_MAX));
+		CVT(V_CVT_PK_I16_F32,
+		    (sat(a, -32768, 32767) & 0xffff) | (sat(b, -32768, 32767) & 0xffff) << 16);
 		run(sem_V_CVT_F64_F32, &in);
 		for (unsigned l = 0; l < 32; l++) {
 			double d = f64(vreg(0, 40)[l], vreg(0, 41)[l]), a = f32(vreg(0, 10)[l]);
@@ -762,13 +763,13 @@ Test(valu, conversions)
 			/* and on: a value between two f32, and one past every integer range */
 			d = a * (1.0 + 0x1p-30) * (pass & 1 ? 1.0 : 0x1p20);
 			memcpy(&vreg(0, 10)[l], &d, 4);
-			memcpy(&vreg(0, 11)[l], (char *) &d + 4, 4);
+			memcpy(&vreg(0, 11)[l], (char *)&d + 4, 4);
 		}
 #define CVT64(NAME, SAME, WANT)                                                                    \
 	run(sem_##NAME, &in);                                                                      \
 	for (unsigned l = 0; l < 32; l++) {                                                        \
 		double a = f64(vreg(0, 10)[l], vreg(0, 11)[l]);                                    \
-		uint32_t want = (uint32_t) (WANT);                                                 \
+		uint32_t want = (uint32_t)(WANT);                                                  \
                                                                                                    \
 		cr_assert(SAME(vreg(0, 40)[l], want), #NAME " of %a: %#x, not %#x", a,             \
 			  vreg(0, 40)[l], want);                                                   \
@@ -776,7 +777,7 @@ Test(valu, conversions)
 #define EQ(a, b) ((a) == (b))
 		CVT64(V_CVT_I32_F64, EQ, sat(a, INT32_MIN, INT32_MAX));
 		CVT64(V_CVT_U32_F64, EQ, sat(a, 0, UINT32_MAX));
-		CVT64(V_CVT_F32_F64, same_f32, bits((float) a));
+		CVT64(V_CVT_F32_F64, same_f32, bits((float)a));
 		fill_regs(10, 1, rnd_int);
 		run(sem_V_CVT_F64_U32, &in);
 		for (unsigned l = 0; l < 32; l++)
@@ -790,7 +791,8 @@ Test(valu, conversions)
 	cr_assert_eq(vreg(0, 40)[31], bits(-0.0625f));
 }
 
-/* ---- constants ---------------------------------------------------------------------------------------- */
+/* ---- constants
+ * ---------------------------------------------------------------------------------------- */
 
 Test(valu, operands_by_kind)
 {

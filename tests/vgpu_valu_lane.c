@@ -10,7 +10,7 @@ extern isa_sem sem_V_MOV_B32, sem_V_ADD_NC_U32, sem_V_ADD_F32, sem_V_FMA_F32, se
 /* Lane `l` of 64 reads which lane, -1: none. Written from the manual's table of dpp_ctrl. */
 static int dpp_source(unsigned ctrl, int l)
 {
-	int row = l / 16 * 16, i = l % 16, n = (int) ctrl % 16;
+	int row = l / 16 * 16, i = l % 16, n = (int)ctrl % 16;
 
 	if (ctrl <= 0xff) {
 		int quad[4] = {ctrl & 3, ctrl >> 2 & 3, ctrl >> 4 & 3, ctrl >> 6 & 3};
@@ -56,7 +56,7 @@ Test(valu_lane, dpp16)
 		if (pass % 500 < 2)
 			setup_wave(wave64);
 		W->wave64 = wave64;
-		W->exec = pass & 4 ? ~0ull : rnd() | (uint64_t) rnd() << 32;
+		W->exec = pass & 4 ? ~0ull : rnd() | (uint64_t)rnd() << 32;
 		W->exec &= wave64 ? ~0ull : 0xffffffff;
 		W->s[9] = rnd();
 		fill_regs(10, 1, rnd);
@@ -66,7 +66,7 @@ Test(valu_lane, dpp16)
 		memcpy(old[1], vreg(1, 40), 128);
 		in.fmt = ISA_VOP3;
 		in.dpp_kind = DPP_DPP16;
-		in.dpp_ctrl = (uint16_t) rnd_ctrl();
+		in.dpp_ctrl = (uint16_t)rnd_ctrl();
 		in.dpp_row_mask = pass & 8 ? 15 : rnd() & 15;
 		in.dpp_bank_mask = pass & 8 ? 15 : rnd() & 15;
 		in.dpp_bound_ctrl = rnd() & 1;
@@ -80,11 +80,11 @@ Test(valu_lane, dpp16)
 			bool write = (W->exec >> l & 1) && (in.dpp_row_mask >> l / 16 & 1) &&
 				     (in.dpp_bank_mask >> l / 4 % 4 & 1) &&
 				     (valid || in.dpp_bound_ctrl);
-			uint32_t a = valid ? vreg((unsigned) k / 32, 10)[k % 32] : 0;
-			uint32_t b = sgpr ? W->s[9] : vreg((unsigned) l / 32, 20)[l % 32];
+			uint32_t a = valid ? vreg((unsigned)k / 32, 10)[k % 32] : 0;
+			uint32_t b = sgpr ? W->s[9] : vreg((unsigned)l / 32, 20)[l % 32];
 			uint32_t want = write ? a + b : old[l / 32][l % 32];
 
-			cr_assert_eq(vreg((unsigned) l / 32, 40)[l % 32], want,
+			cr_assert_eq(vreg((unsigned)l / 32, 40)[l % 32], want,
 				     "ctrl %#x lane %d fi %d bc %d", in.dpp_ctrl, l, in.dpp_fi,
 				     in.dpp_bound_ctrl);
 		}
@@ -125,7 +125,7 @@ Test(valu_lane, dpp_fma_with_modifiers)
 
 	setup_wave(false);
 	for (unsigned l = 0; l < 32; l++) {
-		vreg(0, 10)[l] = bits(-(float) l);
+		vreg(0, 10)[l] = bits(-(float)l);
 		vreg(0, 20)[l] = bits(2.0f);
 		vreg(0, 30)[l] = bits(100.0f);
 	}
@@ -137,10 +137,11 @@ Test(valu_lane, dpp_fma_with_modifiers)
 	run(sem_V_FMA_F32, &in);
 	for (unsigned l = 0; l < 32; l++)
 		cr_assert_eq(f32(vreg(0, 40)[l]),
-			     -(float) (l / 16 * 16 + 15 - l % 16) * 2.0f - 100.0f);
+			     -(float)(l / 16 * 16 + 15 - l % 16) * 2.0f - 100.0f);
 }
 
-/* ---- lanes ------------------------------------------------------------------------------------ */
+/* ---- lanes ------------------------------------------------------------------------------------
+ */
 
 extern isa_sem sem_V_READLANE_B32, sem_V_READFIRSTLANE_B32, sem_V_WRITELANE_B32,
 	sem_V_PERMLANE16_B32, sem_V_PERMLANEX16_B32, sem_V_PERMLANE64_B32, sem_V_MBCNT_LO_U32_B32,
@@ -187,7 +188,7 @@ Test(valu_lane, permlane)
 
 		if (!pass)
 			setup_wave(true);
-		W->exec = pass & 2 ? ~0ull : rnd() | (uint64_t) rnd() << 32;
+		W->exec = pass & 2 ? ~0ull : rnd() | (uint64_t)rnd() << 32;
 		fill_regs(10, 1, rnd);
 		fill_regs(40, 1, rnd);
 		memcpy(old[0], vreg(0, 40), 128);
@@ -196,14 +197,14 @@ Test(valu_lane, permlane)
 		W->s[3] = rnd();
 		in.src[1] = 2;
 		in.src[2] = 3;
-		in.op_sel = (uint8_t) (rnd() & 3);
+		in.op_sel = (uint8_t)(rnd() & 3);
 		run(cross ? sem_V_PERMLANEX16_B32 : sem_V_PERMLANE16_B32, &in);
 		for (unsigned l = 0; l < 64; l++) {
 			unsigned row = l / 16 ^ (cross ? 1 : 0);
 			unsigned k = row * 16 + (W->s[l % 16 < 8 ? 2 : 3] >> 4 * (l % 8) & 15);
 			bool valid = (in.op_sel & 1) || (W->exec >> k & 1);
 			bool write = (W->exec >> l & 1) && (valid || (in.op_sel & 2));
-			uint32_t want = !write	? old[l / 32][l % 32]
+			uint32_t want = !write  ? old[l / 32][l % 32]
 					: valid ? vreg(k / 32, 10)[k % 32]
 						: 0;
 
@@ -234,9 +235,9 @@ Test(valu_lane, permlane64_and_mbcnt)
 	in.src[1] = OPR_VGPR0 + 40;
 	run(sem_V_MBCNT_HI_U32_B32, &in);
 	for (unsigned l = 0; l < 64; l++) {
-		uint64_t m = (W->s[2] | (uint64_t) W->s[3] << 32) & ((1ull << l) - 1);
+		uint64_t m = (W->s[2] | (uint64_t)W->s[3] << 32) & ((1ull << l) - 1);
 
-		cr_assert_eq(vreg(l / 32, 40)[l % 32], (uint32_t) __builtin_popcountll(m));
+		cr_assert_eq(vreg(l / 32, 40)[l % 32], (uint32_t)__builtin_popcountll(m));
 	}
 }
 
@@ -252,10 +253,10 @@ Test(valu_lane, permlane64_and_mbcnt)
 	I(V_CMP_O_F32, rnd_f32, f32(a) == f32(a) && f32(b) == f32(b))                              \
 	I(V_CMP_U_F32, rnd_f32, f32(a) != f32(a) || f32(b) != f32(b))                              \
 	I(V_CMP_GT_U32, rnd_int, a > b)                                                            \
-	I(V_CMP_LE_I32, rnd_int, (int32_t) a <= (int32_t) b)                                       \
+	I(V_CMP_LE_I32, rnd_int, (int32_t)a <= (int32_t)b)                                         \
 	I(V_CMP_NE_U32, rnd_int, a != b)                                                           \
-	I(V_CMP_GE_U16, rnd_int, (uint16_t) a >= (uint16_t) b)                                     \
-	I(V_CMP_LT_I16, rnd_int, (int16_t) a < (int16_t) b)                                        \
+	I(V_CMP_GE_U16, rnd_int, (uint16_t)a >= (uint16_t)b)                                       \
+	I(V_CMP_LT_I16, rnd_int, (int16_t)a < (int16_t)b)                                          \
 	I(V_CMP_T_U32, rnd_int, true)                                                              \
 	I(V_CMP_F_I32, rnd_int, false)
 
@@ -263,8 +264,8 @@ Test(valu_lane, permlane64_and_mbcnt)
 	extern isa_sem sem_##NAME;                                                                 \
 	static bool cref_##NAME(uint32_t a, uint32_t b)                                            \
 	{                                                                                          \
-		(void) a;                                                                          \
-		(void) b;                                                                          \
+		(void)a;                                                                           \
+		(void)b;                                                                           \
 		return E;                                                                          \
 	}
 CMPS(CMP_DECL)
@@ -291,12 +292,12 @@ Test(valu_lane, compare_masks)
 		fill_regs(20, 1, cmps[k].gen);
 		for (unsigned l = 0; l < 32; l += 3)
 			vreg(1, 20)[l] = vreg(1, 10)[l];
-		W->exec = rnd() | (uint64_t) rnd() << 32;
+		W->exec = rnd() | (uint64_t)rnd() << 32;
 		W->s[10] = W->s[11] = rnd();
 		run(cmps[k].sem, &in);
 		for (unsigned l = 0; l < 64; l++) {
-			bool want = (W->exec >> l & 1) && cmps[k].ref(vreg(l / 32, 10)[l % 32],
-								      vreg(l / 32, 20)[l % 32]);
+			bool want = (W->exec >> l & 1) &&
+				    cmps[k].ref(vreg(l / 32, 10)[l % 32], vreg(l / 32, 20)[l % 32]);
 
 			cr_assert_eq(W->s[10 + l / 32] >> (l % 32) & 1, want, "%s lane %u",
 				     cmps[k].name, l);
@@ -330,10 +331,11 @@ Test(valu_lane, cmpx)
 /* Comparisons flush under MODE, v_cmp_class does not. */
 Test(valu_lane, class_and_denormals)
 {
-	static const uint32_t v32[10] = {0x7f800001, 0x7fc00000, 0xff800000, 0xbf800000, 0x80000001,
-					 0x80000000, 0,		 1,	     0x3f800000, 0x7f800000};
+	static const uint32_t v32[10] = {0x7f800001, 0x7fc00000, 0xff800000, 0xbf800000,
+					 0x80000001, 0x80000000, 0,          1,
+					 0x3f800000, 0x7f800000};
 	static const uint16_t v16[10] = {0x7c01, 0x7e00, 0xfc00, 0xbc00, 0x8001,
-					 0x8000, 0,	 1,	 0x3c00, 0x7c00};
+					 0x8000, 0,      1,      0x3c00, 0x7c00};
 	struct isa_insn in = vop(40);
 
 	setup_wave(false);
@@ -343,7 +345,7 @@ Test(valu_lane, class_and_denormals)
 	for (unsigned l = 0; l < 10; l++) {
 		vreg(0, 10)[l] = v32[l];
 		vreg(0, 12)[l] = v16[l] | 0xffff0000u;
-		vreg(0, 13)[l] = (uint32_t) v16[l] << 16;
+		vreg(0, 13)[l] = (uint32_t)v16[l] << 16;
 	}
 	for (unsigned b = 0; b < 10; b++) {
 		for (unsigned l = 0; l < 32; l++)
@@ -388,11 +390,11 @@ Test(valu_lane, compare_64)
 				memcpy(&vreg(0, 21)[l], &vreg(0, 11)[l], 4);
 			if (l % 6 == 0)
 				memcpy(&vreg(0, 20)[l], &vreg(0, 10)[l], 4);
-			eq |= (uint32_t) (vreg(0, 10)[l] == vreg(0, 20)[l] &&
-					  vreg(0, 11)[l] == vreg(0, 21)[l])
+			eq |= (uint32_t)(vreg(0, 10)[l] == vreg(0, 20)[l] &&
+					 vreg(0, 11)[l] == vreg(0, 21)[l])
 			      << l;
-			lt |= (uint32_t) (f64(vreg(0, 10)[l], vreg(0, 11)[l]) <
-					  f64(vreg(0, 20)[l], vreg(0, 21)[l]))
+			lt |= (uint32_t)(f64(vreg(0, 10)[l], vreg(0, 11)[l]) <
+					 f64(vreg(0, 20)[l], vreg(0, 21)[l]))
 			      << l;
 		}
 		run(sem_V_CMP_EQ_U64, &in);
@@ -434,7 +436,7 @@ Test(valu_lane, halves)
 	for (unsigned sel = 0; sel < 4; sel++) {
 		vreg(0, 10)[0] = 0x11112222;
 		vreg(0, 40)[0] = 0xaaaabbbb;
-		in.op_sel = (uint8_t) ((sel & 1) | (sel & 2) << 2);
+		in.op_sel = (uint8_t)((sel & 1) | (sel & 2) << 2);
 		run(sem_V_MOV_B16, &in);
 		uint32_t h = sel & 1 ? 0x1111 : 0x2222;
 		cr_assert_eq(vreg(0, 40)[0], sel & 2 ? h << 16 | 0xbbbb : 0xaaaa0000 | h);

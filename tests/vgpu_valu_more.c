@@ -8,7 +8,7 @@ TestSuite(valu_more);
 
 static int32_t s16(uint32_t v)
 {
-	return (int16_t) v;
+	return (int16_t)v;
 }
 
 static uint32_t u16(uint32_t v)
@@ -36,9 +36,9 @@ static int32_t max2(int32_t a, int32_t b)
 	return a > b ? a : b;
 }
 
-#define UA (int32_t) u16(a)
-#define UB (int32_t) u16(b)
-#define UC (int32_t) u16(c)
+#define UA (int32_t)u16(a)
+#define UB (int32_t)u16(b)
+#define UC (int32_t)u16(c)
 #define OPS16(I)                                                                                   \
 	I(V_MOV_B16, 0, a)                                                                         \
 	I(V_NOT_B16, 0, ~a)                                                                        \
@@ -75,35 +75,35 @@ static int32_t max2(int32_t a, int32_t b)
 	I(V_CVT_I32_I16, 0, s16(a))                                                                \
 	I(V_CVT_U32_U16, 0, u16(a))                                                                \
 	I(V_MAD_U32_U16, 0, u16(a) * u16(b) + c)                                                   \
-	I(V_MAD_I32_I16, 0, (uint32_t) (s16(a) * s16(b)) + c)                                      \
+	I(V_MAD_I32_I16, 0, (uint32_t)(s16(a) * s16(b)) + c)                                       \
 	I(V_PACK_B32_F16, 0, u16(a) | b << 16)                                                     \
 	I(V_SAD_U16, 0,                                                                            \
-	  (uint32_t) (abs(UA - UB) + abs((int32_t) (a >> 16) - (int32_t) (b >> 16))) + c)          \
+	  (uint32_t)(abs(UA - UB) + abs((int32_t)(a >> 16) - (int32_t)(b >> 16))) + c)             \
 	I(V_CVT_PK_I16_I32, 0,                                                                     \
-	  u16((uint32_t) lim((int32_t) a, -32768, 32767)) |                                        \
-		  (uint32_t) lim((int32_t) b, -32768, 32767) << 16)                                \
+	  u16((uint32_t)lim((int32_t)a, -32768, 32767)) | (uint32_t)lim((int32_t)b, -32768, 32767) \
+								  << 16)                           \
 	I(V_MIN3_U32, 0, (a < b ? a : b) < c ? (a < b ? a : b) : c)                                \
 	I(V_MAX3_U32, 0, (a > b ? a : b) > c ? (a > b ? a : b) : c)                                \
-	I(V_MIN3_I32, 0, min2(min2((int32_t) a, (int32_t) b), (int32_t) c))                        \
-	I(V_MAX3_I32, 0, max2(max2((int32_t) a, (int32_t) b), (int32_t) c))                        \
+	I(V_MIN3_I32, 0, min2(min2((int32_t)a, (int32_t)b), (int32_t)c))                           \
+	I(V_MAX3_I32, 0, max2(max2((int32_t)a, (int32_t)b), (int32_t)c))                           \
 	I(V_MAXMIN_U32, 0, (a > b ? a : b) < c ? (a > b ? a : b) : c)                              \
 	I(V_MINMAX_U32, 0, (a < b ? a : b) > c ? (a < b ? a : b) : c)                              \
-	I(V_MAXMIN_I32, 0, min2(max2((int32_t) a, (int32_t) b), (int32_t) c))                      \
-	I(V_MINMAX_I32, 0, max2(min2((int32_t) a, (int32_t) b), (int32_t) c))                      \
+	I(V_MAXMIN_I32, 0, min2(max2((int32_t)a, (int32_t)b), (int32_t)c))                         \
+	I(V_MINMAX_I32, 0, max2(min2((int32_t)a, (int32_t)b), (int32_t)c))                         \
 	I(V_MAD_U32_U24, 1,                                                                        \
-	  (uint64_t) (a & 0xffffff) * (b & 0xffffff) + c > UINT32_MAX                              \
+	  (uint64_t)(a & 0xffffff) * (b & 0xffffff) + c > UINT32_MAX                               \
 		  ? UINT32_MAX                                                                     \
 		  : (a & 0xffffff) * (b & 0xffffff) + c)                                           \
-	I(V_CVT_F32_UBYTE1, 0, bits((float) (a >> 8 & 255)))                                       \
-	I(V_CVT_F32_UBYTE2, 0, bits((float) (a >> 16 & 255)))
+	I(V_CVT_F32_UBYTE1, 0, bits((float)(a >> 8 & 255)))                                        \
+	I(V_CVT_F32_UBYTE2, 0, bits((float)(a >> 16 & 255)))
 
 #define REF(NAME, CLAMP, E)                                                                        \
 	extern isa_sem sem_##NAME;                                                                 \
 	static uint32_t ref##CLAMP##_##NAME(uint32_t a, uint32_t b, uint32_t c)                    \
 	{                                                                                          \
-		(void) b;                                                                          \
-		(void) c;                                                                          \
-		return (uint32_t) (E);                                                             \
+		(void)b;                                                                           \
+		(void)c;                                                                           \
+		return (uint32_t)(E);                                                              \
 	}
 OPS16(REF)
 OPS32(REF)
@@ -143,17 +143,16 @@ Test(valu_more, integers)
 	}
 }
 
-extern isa_sem sem_V_QSAD_PK_U16_U8, sem_V_MQSAD_PK_U16_U8, sem_V_MQSAD_U32_U8,
-	sem_V_CNDMASK_B16;
+extern isa_sem sem_V_QSAD_PK_U16_U8, sem_V_MQSAD_PK_U16_U8, sem_V_MQSAD_U32_U8, sem_V_CNDMASK_B16;
 
 static uint32_t window_sad(uint64_t a, uint32_t b, unsigned at, bool masked)
 {
 	uint32_t r = 0;
 
 	for (unsigned k = 0; k < 4; k++) {
-		int p = (int) (a >> 8 * (at + k) & 255), q = (int) (b >> 8 * k & 255);
+		int p = (int)(a >> 8 * (at + k) & 255), q = (int)(b >> 8 * k & 255);
 
-		r += !masked || q ? (uint32_t) abs(p - q) : 0;
+		r += !masked || q ? (uint32_t)abs(p - q) : 0;
 	}
 	return r;
 }
@@ -174,7 +173,7 @@ Test(valu_more, sliding_sums)
 				      : sem_V_MQSAD_U32_U8,
 			    &in);
 			for (unsigned l = 0; l < 32; l++) {
-				uint64_t a = vreg(0, 10)[l] | (uint64_t) vreg(0, 11)[l] << 32;
+				uint64_t a = vreg(0, 10)[l] | (uint64_t)vreg(0, 11)[l] << 32;
 
 				for (unsigned k = 0; k < 4; k++) {
 					uint64_t s = window_sad(a, vreg(0, 20)[l], k, op);
@@ -183,20 +182,21 @@ Test(valu_more, sliding_sums)
 					if (op == 2) {
 						s += vreg(0, 30 + k)[l];
 						s = in.clamp && s > UINT32_MAX ? UINT32_MAX : s;
-						cr_assert_eq(vreg(0, 40 + k)[l], (uint32_t) s);
+						cr_assert_eq(vreg(0, 40 + k)[l], (uint32_t)s);
 						continue;
 					}
 					s += u16(vreg(0, 30 + k / 2)[l] >> 16 * (k % 2));
 					s = in.clamp && s > 65535 ? 65535 : s;
 					got = u16(vreg(0, 40 + k / 2)[l] >> 16 * (k % 2));
-					cr_assert_eq(got, u16((uint32_t) s));
+					cr_assert_eq(got, u16((uint32_t)s));
 				}
 			}
 		}
 	}
 }
 
-/* ---- f64 ------------------------------------------------------------------------------------------ */
+/* ---- f64
+ * ------------------------------------------------------------------------------------------ */
 
 static double dmax(double a, double b, bool min)
 {
@@ -240,8 +240,8 @@ static double dfract(double a)
 	extern isa_sem sem_##NAME;                                                                 \
 	static double dref_##NAME(double a, double b, double c)                                    \
 	{                                                                                          \
-		(void) b;                                                                          \
-		(void) c;                                                                          \
+		(void)b;                                                                           \
+		(void)c;                                                                           \
 		return E;                                                                          \
 	}
 OPS64(REF64)
@@ -312,7 +312,7 @@ Test(valu_more, ldexp_f64)
 		run(sem_V_LDEXP_F64, &in);
 		for (unsigned l = 0; l < 32; l++) {
 			double a = f64(vreg(0, 10)[l], vreg(0, 11)[l]);
-			double want = ldexp(a, (int) vreg(0, 20)[l]);
+			double want = ldexp(a, (int)vreg(0, 20)[l]);
 			double got = f64(vreg(0, 40)[l], vreg(0, 41)[l]);
 
 			cr_assert((want != want && got != got) || got == want);
@@ -332,15 +332,16 @@ Test(valu_more, trig_preop)
 	for (unsigned k = 0; k < 3; k++) {
 		vreg(0, 20)[0] = k;
 		run(sem_V_TRIG_PREOP_F64, &in);
-		sum += (long double) f64(vreg(0, 40)[0], vreg(0, 41)[0]);
+		sum += (long double)f64(vreg(0, 40)[0], vreg(0, 41)[0]);
 		if (!k)
-			cr_assert_eq((vreg(0, 40)[0] | (uint64_t) vreg(0, 41)[0] << 32),
+			cr_assert_eq((vreg(0, 40)[0] | (uint64_t)vreg(0, 41)[0] << 32),
 				     0x3fe45f306dc9c882ull);
 	}
 	cr_assert(fabsl(sum - 0.636619772367581343075535L) < 1e-19L);
 }
 
-/* ---- f16 odds and ends ------------------------------------------------------------------------------- */
+/* ---- f16 odds and ends
+ * ------------------------------------------------------------------------------- */
 
 extern isa_sem sem_V_CVT_F32_F16, sem_V_LDEXP_F16, sem_V_FREXP_EXP_I16_F16, sem_V_FREXP_MANT_F16,
 	sem_V_FLOOR_F16, sem_V_RNDNE_F16, sem_V_FRACT_F16, sem_V_MAX_F16, sem_V_MIN_F16,
@@ -375,10 +376,10 @@ Test(valu_more, every_f16)
 			vreg(0, 10)[l] = h0 + l;
 		for (unsigned op = 0; op < 11; op++) {
 			static isa_sem *const sem[] = {
-				sem_V_CVT_F32_F16,	sem_V_FLOOR_F16,
-				sem_V_RNDNE_F16,	sem_V_FRACT_F16,
-				sem_V_FREXP_MANT_F16,	sem_V_FREXP_EXP_I16_F16,
-				sem_V_CVT_U16_F16,	sem_V_CVT_I16_F16,
+				sem_V_CVT_F32_F16,      sem_V_FLOOR_F16,
+				sem_V_RNDNE_F16,        sem_V_FRACT_F16,
+				sem_V_FREXP_MANT_F16,   sem_V_FREXP_EXP_I16_F16,
+				sem_V_CVT_U16_F16,      sem_V_CVT_I16_F16,
 				sem_V_CVT_NORM_I16_F16, sem_V_CVT_NORM_U16_F16,
 				sem_V_CVT_F16_I16};
 
@@ -423,11 +424,13 @@ Test(valu_more, every_f16)
 				case 8:
 					got = i;
 					want = a != a ? 0
-						      : fmin(fmax(nearbyint(a * 32767), -32767), 32767);
+						      : fmin(fmax(nearbyint(a * 32767), -32767),
+							     32767);
 					break;
 				case 9:
 					got = out16(l);
-					want = a != a ? 0 : fmin(fmax(nearbyint(a * 65535), 0), 65535);
+					want = a != a ? 0
+						      : fmin(fmax(nearbyint(a * 65535), 0), 65535);
 					break;
 				case 10:
 					want = s16(h0 + l);
@@ -467,7 +470,8 @@ Test(valu_more, f16_pairs)
 		}
 		run(sem_V_MED3_F16, &in);
 		for (unsigned l = 0; l < 32; l++) {
-			double a = h_value(vreg(0, 10)[l] & 0xffff), b = h_value(u16(vreg(0, 20)[l]));
+			double a = h_value(vreg(0, 10)[l] & 0xffff),
+			       b = h_value(u16(vreg(0, 20)[l]));
 			double c = h_value(u16(vreg(0, 30)[l]));
 
 			if (a == a && b == b && c == c)
@@ -547,9 +551,9 @@ Test(valu_more, dot2_16)
 	in.op_sel = 4 | 8;
 	cr_assert_eq(run1(sem_V_DOT2_F16_F16, &in), 0x4a004c00u); /* 12 into the high half */
 	in.op_sel = 0;
-	set1(10, 0x40003f80); /* bf16 (1, 2) */
-	set1(20, 0x40804040); /* (3, 4) */
-	set1(30, 0x40a0);     /* 5 */
+	set1(10, 0x40003f80);                                       /* bf16 (1, 2) */
+	set1(20, 0x40804040);                                       /* (3, 4) */
+	set1(30, 0x40a0);                                           /* 5 */
 	cr_assert_eq(run1(sem_V_DOT2_BF16_BF16, &in), 0x4a004180u); /* 16 */
 	set1(10, 0x40003c00);
 	set1(20, 0x44004200);
@@ -558,7 +562,8 @@ Test(valu_more, dot2_16)
 	cr_assert_eq(run1(sem_V_DOT2ACC_F32_F16, &in), bits(111.0f));
 }
 
-/* ---- graphics helpers ----------------------------------------------------------------------------------- */
+/* ---- graphics helpers
+ * ----------------------------------------------------------------------------------- */
 
 extern isa_sem sem_V_CUBEID_F32, sem_V_CUBESC_F32, sem_V_CUBETC_F32, sem_V_CUBEMA_F32,
 	sem_V_MULLIT_F32, sem_V_INTERP_P2_F32;
@@ -567,9 +572,9 @@ Test(valu_more, cube_and_lighting)
 {
 	/* x, y, z -> face, s, t, 2 * major axis */
 	static const float c[][7] = {
-		{3, 1, 2, 0, -2, -1, 6},   {-3, 1, 2, 1, 2, -1, -6}, {1, 3, 2, 2, 1, 2, 6},
-		{1, -3, 2, 3, 1, -2, -6},  {1, 2, 3, 4, 1, -2, 6},   {1, 2, -3, 5, -1, -2, -6},
-		{2, 2, 2, 4, 2, -2, 4},	   {2, 2, 1, 2, 2, 1, 4},
+		{3, 1, 2, 0, -2, -1, 6},  {-3, 1, 2, 1, 2, -1, -6}, {1, 3, 2, 2, 1, 2, 6},
+		{1, -3, 2, 3, 1, -2, -6}, {1, 2, 3, 4, 1, -2, 6},   {1, 2, -3, 5, -1, -2, -6},
+		{2, 2, 2, 4, 2, -2, 4},   {2, 2, 1, 2, 2, 1, 4},
 	};
 	struct isa_insn in = vop(40);
 
@@ -591,7 +596,8 @@ Test(valu_more, cube_and_lighting)
 	cr_assert_eq(f32(run1(sem_V_MULLIT_F32, &in)), -__FLT_MAX__);
 }
 
-/* ---- registers through M0 ---------------------------------------------------------------------------------- */
+/* ---- registers through M0
+ * ---------------------------------------------------------------------------------- */
 
 extern isa_sem sem_V_MOVRELS_B32, sem_V_MOVRELD_B32, sem_V_MOVRELSD_B32, sem_V_MOVRELSD_2_B32,
 	sem_V_SWAPREL_B32, sem_V_SWAP_B32;

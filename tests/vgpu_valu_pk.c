@@ -34,7 +34,7 @@ static int64_t h_fixed(uint32_t h)
 static uint32_t h_round(__int128 v, unsigned rnd_mode, uint32_t zero_sign)
 {
 	uint32_t s = v < 0 ? 0x8000 : 0, e = 0, h;
-	unsigned __int128 m = (unsigned __int128) (v < 0 ? -v : v), rest, half;
+	unsigned __int128 m = (unsigned __int128)(v < 0 ? -v : v), rest, half;
 	bool up;
 
 	if (!v)
@@ -42,9 +42,9 @@ static uint32_t h_round(__int128 v, unsigned rnd_mode, uint32_t zero_sign)
 	/* Units of the last place: 2^-24 for the smallest exponent. */
 	while (m >> (24 + e) >= 0x800)
 		e++;
-	h = (uint32_t) (m >> (24 + e));
-	rest = m & (((unsigned __int128) 1 << (24 + e)) - 1);
-	half = (unsigned __int128) 1 << (23 + e);
+	h = (uint32_t)(m >> (24 + e));
+	rest = m & (((unsigned __int128)1 << (24 + e)) - 1);
+	half = (unsigned __int128)1 << (23 + e);
 	up = rnd_mode == 0   ? rest > half || (rest == half && (h & 1))
 	     : rnd_mode == 1 ? rest && !s
 	     : rnd_mode == 2 ? rest && s
@@ -57,7 +57,8 @@ static uint32_t h_round(__int128 v, unsigned rnd_mode, uint32_t zero_sign)
 	/* The implicit bit carries into the exponent field. */
 	h = h + (e << 10);
 	if (h >= 0x7c00)
-		h = rnd_mode == 0 || (rnd_mode == 1 && !s) || (rnd_mode == 2 && s) ? 0x7c00 : 0x7bff;
+		h = rnd_mode == 0 || (rnd_mode == 1 && !s) || (rnd_mode == 2 && s) ? 0x7c00
+										   : 0x7bff;
 	return s | h;
 }
 
@@ -76,9 +77,9 @@ static uint32_t h_fma(uint32_t a, uint32_t b, uint32_t c, unsigned rnd_mode)
 	if (h_inf(c))
 		return c;
 	zs = ps == (c & 0x8000) && !((a & 0x7fff) && (b & 0x7fff)) && !(c & 0x7fff) ? ps
-	     : rnd_mode == 2							    ? 0x8000
+	     : rnd_mode == 2                                                        ? 0x8000
 										    : 0;
-	return h_round((__int128) h_fixed(a) * h_fixed(b) + ((__int128) h_fixed(c) << 24), rnd_mode,
+	return h_round((__int128)h_fixed(a) * h_fixed(b) + ((__int128)h_fixed(c) << 24), rnd_mode,
 		       zs);
 }
 
@@ -116,14 +117,15 @@ Test(valu_pk, f16_arithmetic)
 			uint32_t d = h_flush(old[l] >> (in.op_sel & 8 ? 16 : 0), keep);
 			uint32_t got = vreg(0, 40)[l] >> (in.op_sel & 8 ? 16 : 0), want, other;
 
-			want = op == 0	 ? h_fma(a, b, c, m)
+			want = op == 0   ? h_fma(a, b, c, m)
 			       : op == 1 ? h_fma(a, H_ONE, b, m)
 			       : op == 2 ? h_fma(a, H_ONE, b ^ 0x8000, m)
 			       : op == 3 ? h_fma(a, b, (a ^ b) & 0x8000, m)
 					 : h_fma(a, b, d, m);
 			want = h_flush(want, keep);
-			cr_assert(same_f16(got, want), "op %u mode %#x (%#x, %#x, %#x): %#x, not %#x",
-				  op, W->mode, a, b, op == 4 ? d : c, got & 0xffff, want);
+			cr_assert(same_f16(got, want),
+				  "op %u mode %#x (%#x, %#x, %#x): %#x, not %#x", op, W->mode, a, b,
+				  op == 4 ? d : c, got & 0xffff, want);
 			other = in.op_sel & 8 ? 0xffff : 0xffff0000;
 			cr_assert_eq(vreg(0, 40)[l] & other, old[l] & other);
 		}
@@ -168,12 +170,12 @@ Test(valu_pk, packed_f16)
 					if ((h ? in.neg_hi : in.neg) >> i & 1)
 						s[i] ^= 0x8000;
 				}
-				want = op == 0	 ? h_fma(s[0], s[1], s[2], m)
+				want = op == 0   ? h_fma(s[0], s[1], s[2], m)
 				       : op == 1 ? h_fma(s[0], H_ONE, s[1], m)
 						 : h_fma(s[0], s[1], (s[0] ^ s[1]) & 0x8000, m);
 				cr_assert(same_f16(half_of(vreg(0, 40)[l], h), want),
-					  "op %u half %u (%#x, %#x, %#x): %#x, not %#x", op, h, s[0],
-					  s[1], s[2], half_of(vreg(0, 40)[l], h), want);
+					  "op %u half %u (%#x, %#x, %#x): %#x, not %#x", op, h,
+					  s[0], s[1], s[2], half_of(vreg(0, 40)[l], h), want);
 			}
 	}
 }
@@ -191,19 +193,20 @@ Test(valu_pk, packed_fmac)
 	run(sem_V_PK_FMAC_F16, &in);
 	for (unsigned l = 0; l < 32; l++)
 		for (unsigned h = 0; h < 2; h++)
-			cr_assert(same_f16(half_of(vreg(0, 30)[l], h),
-					   h_fma(half_of(vreg(0, 10)[l], h),
-						 half_of(vreg(0, 20)[l], h), half_of(old[l], h), 0)));
+			cr_assert(
+				same_f16(half_of(vreg(0, 30)[l], h),
+					 h_fma(half_of(vreg(0, 10)[l], h),
+					       half_of(vreg(0, 20)[l], h), half_of(old[l], h), 0)));
 }
 
 static int32_t s16(uint32_t v)
 {
-	return (int16_t) v;
+	return (int16_t)v;
 }
 
 static uint32_t clamp_s16(int32_t v)
 {
-	return (uint32_t) (v > 32767 ? 32767 : v < -32768 ? -32768 : v) & 0xffff;
+	return (uint32_t)(v > 32767 ? 32767 : v < -32768 ? -32768 : v) & 0xffff;
 }
 
 static uint32_t pk_ref(unsigned op, uint32_t a, uint32_t b, uint32_t c, bool clamp)
@@ -216,7 +219,7 @@ static uint32_t pk_ref(unsigned op, uint32_t a, uint32_t b, uint32_t c, bool cla
 	case 2:
 		return b << (a & 15) & 0xffff;
 	case 3:
-		return (uint32_t) (s16(b) >> (a & 15)) & 0xffff;
+		return (uint32_t)(s16(b) >> (a & 15)) & 0xffff;
 	case 4:
 		return clamp ? clamp_s16(s16(a) - s16(b)) : (a - b) & 0xffff;
 	case 5:
@@ -245,10 +248,10 @@ Test(valu_pk, packed_integers)
 		for (unsigned l = 0; l < 32; l++)
 			for (unsigned h = 0; h < 2; h++) {
 				unsigned sel = h ? in.op_sel_hi : in.op_sel;
-				uint32_t want = pk_ref(op, half_of(vreg(0, 10)[l], sel & 1),
-						       half_of(vreg(0, 20)[l], sel >> 1 & 1),
-						       half_of(vreg(0, 30)[l], sel >> 2 & 1),
-						       in.clamp);
+				uint32_t want =
+					pk_ref(op, half_of(vreg(0, 10)[l], sel & 1),
+					       half_of(vreg(0, 20)[l], sel >> 1 & 1),
+					       half_of(vreg(0, 30)[l], sel >> 2 & 1), in.clamp);
 
 				cr_assert_eq(half_of(vreg(0, 40)[l], h), want, "op %u clamp %d", op,
 					     in.clamp);
@@ -289,7 +292,7 @@ static float h_float(uint32_t h)
 		return f32(s | 0x7fc00000);
 	if (h_inf(h))
 		return f32(s | 0x7f800000);
-	return copysignf((float) llabs(h_fixed(h)) * 0x1p-24f, f32(s | 0x3f800000));
+	return copysignf((float)llabs(h_fixed(h)) * 0x1p-24f, f32(s | 0x3f800000));
 }
 
 Test(valu_pk, fma_mix)
@@ -332,7 +335,7 @@ Test(valu_pk, fma_mix)
 				cr_assert(h_nan(vreg(0, 40)[l] >> 16));
 			else if (fabsf(want) < 0x1p17f) /* fixed point reaches that far */
 				cr_assert_eq(vreg(0, 40)[l] >> 16,
-					     h_round((__int128) ((double) want * 0x1p48), 0,
+					     h_round((__int128)((double)want * 0x1p48), 0,
 						     bits(want) >> 16 & 0x8000) |
 						     (bits(want) >> 16 & 0x8000));
 		}
@@ -348,14 +351,14 @@ Test(valu_pk, dot2)
 	for (unsigned l = 0; l < 32; l++) {
 		vreg(0, 10)[l] = 0x40003c00; /* (1, 2) */
 		vreg(0, 20)[l] = 0x44004200; /* (3, 4) */
-		vreg(0, 30)[l] = bits((float) l);
+		vreg(0, 30)[l] = bits((float)l);
 		vreg(0, 11)[l] = 0x40003f80; /* bf16 (1, 2) */
 		vreg(0, 21)[l] = 0x40804040; /* (3, 4) */
 	}
 	in.op_sel_hi = 7;
 	run(sem_V_DOT2_F32_F16, &in);
 	for (unsigned l = 0; l < 32; l++)
-		cr_assert_eq(f32(vreg(0, 40)[l]), 11.0f + (float) l);
+		cr_assert_eq(f32(vreg(0, 40)[l]), 11.0f + (float)l);
 	in.neg = 1; /* low product */
 	run(sem_V_DOT2_F32_F16, &in);
 	cr_assert_eq(f32(vreg(0, 40)[3]), -3.0f + 8.0f + 3.0f);
@@ -368,10 +371,11 @@ Test(valu_pk, dot2)
 	in.src[1] = OPR_VGPR0 + 21;
 	run(sem_V_DOT2_F32_BF16, &in);
 	for (unsigned l = 0; l < 32; l++)
-		cr_assert_eq(f32(vreg(0, 40)[l]), 11.0f + (float) l);
+		cr_assert_eq(f32(vreg(0, 40)[l]), 11.0f + (float)l);
 }
 
-/* ---- matrices ---------------------------------------------------------------------------------- */
+/* ---- matrices ----------------------------------------------------------------------------------
+ */
 
 extern isa_sem sem_V_WMMA_F32_16X16X16_F16, sem_V_WMMA_F32_16X16X16_BF16,
 	sem_V_WMMA_F16_16X16X16_F16, sem_V_WMMA_BF16_16X16X16_BF16, sem_V_WMMA_I32_16X16X16_IU8,
@@ -399,17 +403,17 @@ static uint32_t *at_cd(unsigned base, unsigned row, unsigned col)
 
 static int small(void)
 {
-	return (int) (rnd() % 17) - 8;
+	return (int)(rnd() % 17) - 8;
 }
 
 static uint32_t to_half(int v)
 {
-	return h_round((__int128) v << 48, 0, 0);
+	return h_round((__int128)v << 48, 0, 0);
 }
 
 static uint32_t to_bf(int v)
 {
-	return bits((float) v) >> 16; /* small integers fit */
+	return bits((float)v) >> 16; /* small integers fit */
 }
 
 /* Small integers, so that every order of summation gives the same. */
@@ -433,10 +437,10 @@ Test(valu_pk, wmma_float)
 			for (unsigned k = 0; k < 16; k++) {
 				put_ab(10, i, k, 16, bf ? to_bf(a[i][k]) : to_half(a[i][k]));
 				put_ab(20, i, k, 16, bf ? to_bf(b[k][i]) : to_half(b[k][i]));
-				*at_cd(30, i, k) =
-					!out16 ? bits((float) c[i][k])
-					       : (bf ? to_bf(c[i][k]) : to_half(c[i][k])) << shift |
-							 0x5555u << (16 - shift);
+				*at_cd(30, i, k) = !out16 ? bits((float)c[i][k])
+							  : (bf ? to_bf(c[i][k]) : to_half(c[i][k]))
+									    << shift |
+								    0x5555u << (16 - shift);
 				*at_cd(40, i, k) = 0x12345678;
 			}
 		in.op_sel = out16 && hi ? 4 : 0;
@@ -459,12 +463,14 @@ Test(valu_pk, wmma_float)
 					sum += a[i][k] * b[k][j];
 				sum = neg ? -sum - c[i][j] : sum + c[i][j];
 				if (!out16) {
-					cr_assert_eq(f32(got), (float) sum, "t %u [%u][%u]", t, i, j);
+					cr_assert_eq(f32(got), (float)sum, "t %u [%u][%u]", t, i,
+						     j);
 					continue;
 				}
-				u = bits((float) sum);
+				u = bits((float)sum);
 				cr_assert_eq(half_of(got, hi),
-					     bf ? (u + 0x7fff + (u >> 16 & 1)) >> 16 : to_half(sum));
+					     bf ? (u + 0x7fff + (u >> 16 & 1)) >> 16
+						: to_half(sum));
 				cr_assert_eq(half_of(got, !hi), hi ? 0x5678u : 0x1234u);
 			}
 	}
@@ -486,32 +492,33 @@ Test(valu_pk, wmma_integer)
 				put_ab(20, i, k, w, b[k][i] = rnd() & ((1u << w) - 1));
 				*at_cd(30, i, k) = rnd_int();
 			}
-		in.neg = (uint8_t) (sa | sb << 1);
+		in.neg = (uint8_t)(sa | sb << 1);
 		in.clamp = clamp;
 		if (inline_c)
 			in.src[2] = 193 + 15; /* -16 */
 		run_once(w == 4 ? sem_V_WMMA_I32_16X16X16_IU4 : sem_V_WMMA_I32_16X16X16_IU8, &in);
 		for (unsigned i = 0; i < 16; i++)
 			for (unsigned j = 0; j < 16; j++) {
-				int64_t sum = inline_c ? -16 : (int32_t) *at_cd(30, i, j);
+				int64_t sum = inline_c ? -16 : (int32_t)*at_cd(30, i, j);
 
 				for (unsigned k = 0; k < 16; k++) {
-					int p = (int) a[i][k], q = (int) b[k][j];
+					int p = (int)a[i][k], q = (int)b[k][j];
 
 					p -= sa && p >> (w - 1) ? 1 << w : 0;
 					q -= sb && q >> (w - 1) ? 1 << w : 0;
 					sum += p * q;
 				}
 				if (clamp)
-					sum = sum > INT32_MAX ? INT32_MAX
+					sum = sum > INT32_MAX   ? INT32_MAX
 					      : sum < INT32_MIN ? INT32_MIN
 								: sum;
-				cr_assert_eq(*at_cd(40, i, j), (uint32_t) sum, "t %u", t);
+				cr_assert_eq(*at_cd(40, i, j), (uint32_t)sum, "t %u", t);
 			}
 	}
 }
 
-/* ---- transcendentals -------------------------------------------------------------------------------- */
+/* ---- transcendentals
+ * -------------------------------------------------------------------------------- */
 
 extern isa_sem sem_V_EXP_F32, sem_V_LOG_F32, sem_V_RCP_F32, sem_V_RSQ_F32, sem_V_SQRT_F32,
 	sem_V_SIN_F32, sem_V_COS_F32, sem_V_EXP_F16, sem_V_RCP_F16, sem_V_SIN_F16, sem_V_RSQ_F64;
@@ -565,7 +572,8 @@ Test(valu_pk, transcendentals)
 		const char *name;
 		isa_sem *sem;
 		double (*ref)(double a);
-		double abs; /* near zeros of the function, where the reference itself is not exact */
+		double abs; /* near zeros of the function, where the reference itself is not exact
+			     */
 	} f[] = {
 		{"exp", sem_V_EXP_F32, m_exp, 0},     {"log", sem_V_LOG_F32, m_log, 0},
 		{"rcp", sem_V_RCP_F32, m_rcp, 0},     {"rsq", sem_V_RSQ_F32, m_rsq, 0},

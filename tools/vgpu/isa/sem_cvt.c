@@ -9,10 +9,10 @@
 /* The host's truncating conversion gives 0x80000000 for what does not fit. */
 static inline v32i f32_to_i32(v32f a)
 {
-	v32i r = S(usel((a >= 0x1p31f), splat(0x7fffffffu),
-			U(__builtin_convertvector(fsel((a < 0x1p31f) & (a >= -0x1p31f), a,
-						       splatf(-0x1p31f)),
-						  v32i))));
+	v32i r =
+		S(usel((a >= 0x1p31f), splat(0x7fffffffu),
+		       U(__builtin_convertvector(
+			       fsel((a < 0x1p31f) & (a >= -0x1p31f), a, splatf(-0x1p31f)), v32i))));
 
 	return S(usel(a != a, splat(0), U(r)));
 }
@@ -82,19 +82,19 @@ CVT_TO_F32(V_CVT_OFF_F32_I4, TO_F(S(a << 28) >> 28) * 0.0625f)
 
 static inline v32u f64_to_i32(v32d a)
 {
-	v32d in = a > 2147483647.0 ? (v32d) 2147483647.0 : a;
+	v32d in = a > 2147483647.0 ? (v32d)2147483647.0 : a;
 
-	in = in < -2147483648.0 ? (v32d) -2147483648.0 : in;
-	in = a != a ? (v32d) 0.0 : in;
+	in = in < -2147483648.0 ? (v32d)-2147483648.0 : in;
+	in = a != a ? (v32d)0.0 : in;
 	return U(__builtin_convertvector(in, v32i));
 }
 
 /* Through the signed range, which the host converts. */
 static inline v32u f64_to_u32(v32d a)
 {
-	v32d in = a < 4294967295.0 ? a : (v32d) 4294967295.0;
+	v32d in = a < 4294967295.0 ? a : (v32d)4294967295.0;
 
-	in = a > 0.0 ? in : (v32d) 0.0;
+	in = a > 0.0 ? in : (v32d)0.0;
 	in = __builtin_elementwise_trunc(in);
 	return U(__builtin_convertvector(in - 2147483648.0, v32i)) ^ 0x80000000u;
 }
@@ -105,7 +105,7 @@ static inline v32u f64_to_u32(v32d a)
 		struct valu v;                                                                     \
                                                                                                    \
 		valu_begin(&v, x, in, MODS_FLT, MODE_F64_KEEP | (MODE), RND);                      \
-		const v32d a = (v32d) valu_src64(&v, 0, true);                                     \
+		const v32d a = (v32d)valu_src64(&v, 0, true);                                      \
 		valu_out(&v, KOUT, U(E));                                                          \
 	}
 
@@ -120,7 +120,7 @@ CVT_FROM_F64(V_CVT_F32_F64, K_F32, 32, MODE_F32, TO_F(a))
                                                                                                    \
 		valu_begin(&v, x, in, MODS_F32, MODE_F32_KEEP | MODE_F64, 64);                     \
 		const v32u a = *valu_src(&v, 0, KIN);                                              \
-		valu_out64(&v, true, (v32q) (E));                                                  \
+		valu_out64(&v, true, (v32q)(E));                                                   \
 	}
 
 CVT_TO_F64(V_CVT_F64_I32, K_B32, TO_D(S(a)))
@@ -271,8 +271,8 @@ PK_F32(V_CVT_PK_NORM_U16_F32, pair(to_unorm(a), to_unorm(b)))
 PK_F16(V_CVT_PK_NORM_I16_F16, pair(to_snorm(a), to_snorm(b)))
 PK_F16(V_CVT_PK_NORM_U16_F16, pair(to_unorm(a), to_unorm(b)))
 PK_B32(V_CVT_PK_U16_U32, pair(S(MIN(a, splat(0xffff))), S(MIN(b, splat(0xffff)))))
-PK_B32(V_CVT_PK_I16_I32, pair(MAX(MIN(S(a), (v32i) 0x7fff), (v32i) -0x8000),
-			      MAX(MIN(S(b), (v32i) 0x7fff), (v32i) -0x8000)))
+PK_B32(V_CVT_PK_I16_I32, pair(MAX(MIN(S(a), (v32i)0x7fff), (v32i)-0x8000),
+			      MAX(MIN(S(b), (v32i)0x7fff), (v32i)-0x8000)))
 
 /* Towards zero whatever MODE says; f16 denormals obey MODE. */
 static inline v32u rtz16(const struct valu *v, v32f a)
@@ -291,7 +291,8 @@ VALU_SEM(V_CVT_PK_RTZ_F16_F32)
 	valu_begin(&v, x, in, MODS_F32, MODE_F32_KEEP, 0);
 	const v32f a = F(*valu_src(&v, 0, K_F32));
 	const v32f b = F(*valu_src(&v, 1, K_F32));
-	const v32f lo = in->clamp ? valu_clamp01(&v, a) : a, hi = in->clamp ? valu_clamp01(&v, b) : b;
+	const v32f lo = in->clamp ? valu_clamp01(&v, a) : a,
+		   hi = in->clamp ? valu_clamp01(&v, b) : b;
 	valu_out(&v, K_B32, rtz16(&v, lo) | rtz16(&v, hi) << 16);
 }
 

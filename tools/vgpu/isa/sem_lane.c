@@ -6,7 +6,7 @@ static inline uint32_t *lane_at(const struct isa_exec *x, unsigned code, unsigne
 	unsigned r = code - OPR_VGPR0, n = x->w->nvgpr;
 	v32u *v = &x->w->v[(lane >= 32 ? n : 0) + (r < n ? r : 0)];
 
-	return (uint32_t *) v + (lane & 31);
+	return (uint32_t *)v + (lane & 31);
 }
 
 static inline unsigned lane_mask(const struct isa_exec *x)
@@ -24,9 +24,9 @@ static inline uint32_t read_lane(const struct isa_exec *x, const struct isa_insn
 
 VALU_SEM(V_READFIRSTLANE_B32)
 {
-	uint64_t exec = x->w->wave64 ? x->w->exec : (uint32_t) x->w->exec;
+	uint64_t exec = x->w->wave64 ? x->w->exec : (uint32_t)x->w->exec;
 
-	isa_swrite(x, in->dst, read_lane(x, in, exec ? (unsigned) __builtin_ctzll(exec) : 0));
+	isa_swrite(x, in->dst, read_lane(x, in, exec ? (unsigned)__builtin_ctzll(exec) : 0));
 }
 
 VALU_SEM(V_READLANE_B32)
@@ -56,8 +56,8 @@ VALU_SEM(V_PERMLANE64_B32)
 	d = d < n ? d : 0;
 	lo = w->v[s];
 	hi = w->v[n + s];
-	valu_write(&w->v[d], (uint32_t) w->exec, hi);
-	valu_write(&w->v[n + d], (uint32_t) (w->exec >> 32), lo);
+	valu_write(&w->v[d], (uint32_t)w->exec, hi);
+	valu_write(&w->v[n + d], (uint32_t)(w->exec >> 32), lo);
 }
 
 static inline v32u lanes(void)

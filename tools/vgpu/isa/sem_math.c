@@ -44,19 +44,19 @@ static const uint32_t qnan = 0xffc00000u;
 /* 2^f for |f| <= 1/2: Taylor in f ln 2, error below 1e-11. */
 static inline v32d exp2_frac(v32d f)
 {
-	v32d z = f * 0.693147180559945309417, p = (v32d) (1.0 / 39916800);
+	v32d z = f * 0.693147180559945309417, p = (v32d)(1.0 / 39916800);
 
-	p = fma_d(p, z, (v32d) (1.0 / 3628800));
-	p = fma_d(p, z, (v32d) (1.0 / 362880));
-	p = fma_d(p, z, (v32d) (1.0 / 40320));
-	p = fma_d(p, z, (v32d) (1.0 / 5040));
-	p = fma_d(p, z, (v32d) (1.0 / 720));
-	p = fma_d(p, z, (v32d) (1.0 / 120));
-	p = fma_d(p, z, (v32d) (1.0 / 24));
-	p = fma_d(p, z, (v32d) (1.0 / 6));
-	p = fma_d(p, z, (v32d) 0.5);
-	p = fma_d(p, z, (v32d) 1.0);
-	return fma_d(p, z, (v32d) 1.0);
+	p = fma_d(p, z, (v32d)(1.0 / 3628800));
+	p = fma_d(p, z, (v32d)(1.0 / 362880));
+	p = fma_d(p, z, (v32d)(1.0 / 40320));
+	p = fma_d(p, z, (v32d)(1.0 / 5040));
+	p = fma_d(p, z, (v32d)(1.0 / 720));
+	p = fma_d(p, z, (v32d)(1.0 / 120));
+	p = fma_d(p, z, (v32d)(1.0 / 24));
+	p = fma_d(p, z, (v32d)(1.0 / 6));
+	p = fma_d(p, z, (v32d)0.5);
+	p = fma_d(p, z, (v32d)1.0);
+	return fma_d(p, z, (v32d)1.0);
 }
 
 static inline v32f exp2_f(v32f a)
@@ -66,7 +66,7 @@ static inline v32f exp2_f(v32f a)
 	v32f n = __builtin_elementwise_roundeven(in);
 	v32d f = to_d(in) - to_d(n);
 	v32i e = __builtin_convertvector(fsel(a == a, n, splatf(0.0f)), v32i);
-	v32d k = (v32d) (to_q(U(e + 1023)) << 52);
+	v32d k = (v32d)(to_q(U(e + 1023)) << 52);
 
 	return to_f(exp2_frac(f) * k);
 }
@@ -74,22 +74,22 @@ static inline v32f exp2_f(v32f a)
 /* log2 of a positive number: a = 2^e m with m around 1, log m = 2 artanh((m - 1) / (m + 1)). */
 static inline v32f log2_f(v32f a)
 {
-	const v32q half_bits = (v32q) 0x3fe6a09e667f3bcdull; /* sqrt(1/2) */
-	v32q t = (v32q) to_d(a) - half_bits;
-	v32l e = (v32l) t >> 52;
-	v32d m = (v32d) ((v32q) to_d(a) - ((v32q) e << 52));
-	v32d s = (m - 1.0) / (m + 1.0), z = s * s, p = (v32d) (1.0 / 15);
+	const v32q half_bits = (v32q)0x3fe6a09e667f3bcdull; /* sqrt(1/2) */
+	v32q t = (v32q)to_d(a) - half_bits;
+	v32l e = (v32l)t >> 52;
+	v32d m = (v32d)((v32q)to_d(a) - ((v32q)e << 52));
+	v32d s = (m - 1.0) / (m + 1.0), z = s * s, p = (v32d)(1.0 / 15);
 	v32d ed = to_d(__builtin_convertvector(__builtin_convertvector(e, v32i), v32f));
 	v32f r;
 
-	p = fma_d(p, z, (v32d) (1.0 / 13));
-	p = fma_d(p, z, (v32d) (1.0 / 11));
-	p = fma_d(p, z, (v32d) (1.0 / 9));
-	p = fma_d(p, z, (v32d) (1.0 / 7));
-	p = fma_d(p, z, (v32d) (1.0 / 5));
-	p = fma_d(p, z, (v32d) (1.0 / 3));
-	p = fma_d(p, z, (v32d) 1.0);
-	r = to_f(fma_d(p * s, (v32d) 2.88539008177792681472, ed));
+	p = fma_d(p, z, (v32d)(1.0 / 13));
+	p = fma_d(p, z, (v32d)(1.0 / 11));
+	p = fma_d(p, z, (v32d)(1.0 / 9));
+	p = fma_d(p, z, (v32d)(1.0 / 7));
+	p = fma_d(p, z, (v32d)(1.0 / 5));
+	p = fma_d(p, z, (v32d)(1.0 / 3));
+	p = fma_d(p, z, (v32d)1.0);
+	r = to_f(fma_d(p * s, (v32d)2.88539008177792681472, ed));
 	r = fsel(a == __builtin_inff(), a, r);
 	r = fsel(a == 0.0f, splatf(-__builtin_inff()), r);
 	return fsel((a < 0.0f) | (a != a), fsel(a != a, a, F(splat(qnan))), r);
@@ -98,15 +98,15 @@ static inline v32f log2_f(v32f a)
 /* sin(2 pi r) for |r| <= 1/4. */
 static inline v32d sin_quarter(v32d r)
 {
-	v32d z = r * 6.28318530717958647693, y = z * z, p = (v32d) (1.0 / 355687428096000.0);
+	v32d z = r * 6.28318530717958647693, y = z * z, p = (v32d)(1.0 / 355687428096000.0);
 
-	p = fma_d(p, y, (v32d) (-1.0 / 1307674368000.0));
-	p = fma_d(p, y, (v32d) (1.0 / 6227020800.0));
-	p = fma_d(p, y, (v32d) (-1.0 / 39916800));
-	p = fma_d(p, y, (v32d) (1.0 / 362880));
-	p = fma_d(p, y, (v32d) (-1.0 / 5040));
-	p = fma_d(p, y, (v32d) (1.0 / 120));
-	p = fma_d(p, y, (v32d) (-1.0 / 6));
+	p = fma_d(p, y, (v32d)(-1.0 / 1307674368000.0));
+	p = fma_d(p, y, (v32d)(1.0 / 6227020800.0));
+	p = fma_d(p, y, (v32d)(-1.0 / 39916800));
+	p = fma_d(p, y, (v32d)(1.0 / 362880));
+	p = fma_d(p, y, (v32d)(-1.0 / 5040));
+	p = fma_d(p, y, (v32d)(1.0 / 120));
+	p = fma_d(p, y, (v32d)(-1.0 / 6));
 	return fma_d(p * y, z, z);
 }
 
@@ -123,7 +123,7 @@ static inline v32f no_inf(v32f a, v32f r)
 
 static inline v32f sin_f(v32f a)
 {
-	v32d r = revolve(a), half = r < 0.0 ? (v32d) -0.5 : (v32d) 0.5;
+	v32d r = revolve(a), half = r < 0.0 ? (v32d)-0.5 : (v32d)0.5;
 	v32d in = ((r > 0.25) | (r < -0.25)) ? half - r : r;
 	v32f s = to_f(sin_quarter(in));
 
@@ -204,9 +204,9 @@ MATH_F16(V_COS_F16, cos_f)
 		struct valu v;                                                                     \
                                                                                                    \
 		valu_begin(&v, x, in, MODS_FLT, MODE_F64, 64);                                     \
-		const v32d a = (v32d) valu_src64(&v, 0, true);                                     \
+		const v32d a = (v32d)valu_src64(&v, 0, true);                                      \
 		x->approximated++;                                                                 \
-		valu_out64(&v, true, (v32q) (E));                                                  \
+		valu_out64(&v, true, (v32q)(E));                                                   \
 	}
 
 MATH_F64(V_RCP_F64, 1.0 / a)

@@ -65,10 +65,10 @@ static inline uint32_t bits64(v32l m)
 	CMP_PAIR(OP, U64, BEGIN_64, const v32q a = valu_src64(&v, 0, false),                       \
 		 const v32q b = valu_src64(&v, 1, false), bits64(E))
 #define CMP_I64(OP, E)                                                                             \
-	CMP_PAIR(OP, I64, BEGIN_64, const v32l a = (v32l) valu_src64(&v, 0, false),                \
-		 const v32l b = (v32l) valu_src64(&v, 1, false), bits64(E))
+	CMP_PAIR(OP, I64, BEGIN_64, const v32l a = (v32l)valu_src64(&v, 0, false),                 \
+		 const v32l b = (v32l)valu_src64(&v, 1, false), bits64(E))
 
-#define CMP_CONST(TYPE, BEGIN, OP, BITS) CMP_PAIR(OP, TYPE, BEGIN, (void) 0, (void) 0, BITS)
+#define CMP_CONST(TYPE, BEGIN, OP, BITS) CMP_PAIR(OP, TYPE, BEGIN, (void)0, (void)0, BITS)
 
 #define CMP_ORDER(CMP)                                                                             \
 	CMP(LT, a < b)                                                                             \
@@ -107,8 +107,8 @@ CMP_CONST(I64, BEGIN_64, T, ~0u)
 	CMP_PAIR(OP, F16, BEGIN_F16, const v32f a = f16_to_f32(*valu_src(&v, 0, K_F16)),           \
 		 const v32f b = f16_to_f32(*valu_src(&v, 1, K_F16)), bits32(E))
 #define CMP_F64(OP, E)                                                                             \
-	CMP_PAIR(OP, F64, BEGIN_F64, const v32d a = (v32d) valu_src64(&v, 0, true),                \
-		 const v32d b = (v32d) valu_src64(&v, 1, true), bits64(E))
+	CMP_PAIR(OP, F64, BEGIN_F64, const v32d a = (v32d)valu_src64(&v, 0, true),                 \
+		 const v32d b = (v32d)valu_src64(&v, 1, true), bits64(E))
 
 #define UNORD ((a != a) | (b != b))
 
@@ -162,16 +162,16 @@ static inline uint32_t class_bits(v32u bit, v32u mask)
 
 static inline uint32_t class32(v32u a, v32u mask)
 {
-	return class_bits(class_bit(a >> 31, a >> 23 & 0xffu, splat(0xff), a & 0x7fffffu,
-				    a & 0x400000u),
-			  mask);
+	return class_bits(
+		class_bit(a >> 31, a >> 23 & 0xffu, splat(0xff), a & 0x7fffffu, a & 0x400000u),
+		mask);
 }
 
 static inline uint32_t class16(v32u a, v32u mask)
 {
-	return class_bits(class_bit(a >> 15 & 1u, a >> 10 & 0x1fu, splat(0x1f), a & 0x3ffu,
-				    a & 0x200u),
-			  mask);
+	return class_bits(
+		class_bit(a >> 15 & 1u, a >> 10 & 0x1fu, splat(0x1f), a & 0x3ffu, a & 0x200u),
+		mask);
 }
 
 static inline uint32_t class64(v32q a, v32u mask)
@@ -183,9 +183,8 @@ static inline uint32_t class64(v32q a, v32u mask)
 			  mask);
 }
 
-CMP_PAIR(CLASS, F32, valu_begin(&v, x, in, MODS_F32, 0, 0),
-	 const v32u a = *valu_src(&v, 0, K_M32), const v32u b = *valu_src(&v, 1, K_B32),
-	 class32(a, b))
+CMP_PAIR(CLASS, F32, valu_begin(&v, x, in, MODS_F32, 0, 0), const v32u a = *valu_src(&v, 0, K_M32),
+	 const v32u b = *valu_src(&v, 1, K_B32), class32(a, b))
 CMP_PAIR(CLASS, F16, valu_begin(&v, x, in, MODS_FLT16, 0, 0),
 	 const v32u a = *valu_src(&v, 0, K_M16), const v32u b = *valu_src(&v, 1, K_B16),
 	 class16(a, b))

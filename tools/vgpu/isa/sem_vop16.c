@@ -18,7 +18,7 @@ VOP_B16(V_ASHRREV_I16, 2, sext16(b) >> S(a & 15u))
 
 static inline v32i sat_i16(v32i r)
 {
-	return MAX(MIN(r, (v32i) 0x7fff), (v32i) -0x8000);
+	return MAX(MIN(r, (v32i)0x7fff), (v32i)-0x8000);
 }
 
 static inline v32u sat_u16(v32u r)
@@ -132,8 +132,8 @@ VALU_SEM(V_SAT_PK_U8_I16)
 
 	valu_begin(&v, x, in, MODS_INT16, 0, 0);
 	const v32u a = *valu_src(&v, 0, K_B32);
-	v32i lo = MAX(MIN(sext16(a), (v32i) 255), (v32i) 0);
-	v32i hi = MAX(MIN(S(a) >> 16, (v32i) 255), (v32i) 0);
+	v32i lo = MAX(MIN(sext16(a), (v32i)255), (v32i)0);
+	v32i hi = MAX(MIN(S(a) >> 16, (v32i)255), (v32i)0);
 	valu_out(&v, K_B16, U(lo | hi << 8));
 }
 
@@ -239,7 +239,7 @@ VALU_SEM(V_LDEXP_F16)
 
 	valu_begin(&v, x, in, MODS_FLT16, MODE_F64, 0);
 	const v32f a = f16_to_f32(*valu_src(&v, 0, K_F16));
-	const v32i e = MAX(MIN(sext16(*valu_src(&v, 1, K_B16)), (v32i) 60), (v32i) -60);
+	const v32i e = MAX(MIN(sext16(*valu_src(&v, 1, K_B16)), (v32i)60), (v32i)-60);
 	valu_out_f16(&v, a * F(U(e + 127) << 23));
 }
 

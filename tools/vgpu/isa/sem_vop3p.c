@@ -29,7 +29,7 @@ static inline v32u pick(const struct isa_insn *in, v32u raw, unsigned i, unsigne
 			const v32u a = pick(in, s0, 0, h), b = pick(in, s1, 1, h);                 \
 			const v32u c = (N) > 2 ? pick(in, s2, 2, h) : a;                           \
                                                                                                    \
-			(void) c;                                                                  \
+			(void)c;                                                                   \
 			r[h] = U(__VA_ARGS__);                                                     \
 		}                                                                                  \
 		valu_out(&v, K_P16, zext16(r[0]) | r[1] << 16);                                    \
@@ -37,7 +37,7 @@ static inline v32u pick(const struct isa_insn *in, v32u raw, unsigned i, unsigne
 
 static inline v32u sat_i(v32i r, bool clamp)
 {
-	return U(clamp ? MAX(MIN(r, (v32i) 0x7fff), (v32i) -0x8000) : r);
+	return U(clamp ? MAX(MIN(r, (v32i)0x7fff), (v32i)-0x8000) : r);
 }
 
 static inline v32u sat_u(v32u r, bool clamp)
@@ -116,7 +116,7 @@ static inline v32u pk_half(const struct valu *v, v32f r)
 			const v32f b = CONV(pick_f16(&v, s1, 1, sel, neg));                        \
 			const v32f c = (N) > 2 ? CONV(pick_f16(&v, s2, 2, sel, neg)) : a;          \
                                                                                                    \
-			(void) c;                                                                  \
+			(void)c;                                                                   \
 			r[h] = pk_half(&v, __VA_ARGS__);                                           \
 		}                                                                                  \
 		valu_out(&v, K_PF16, r[0] | r[1] << 16);                                           \
@@ -208,10 +208,10 @@ static inline v32u dot4(v32u a, v32u b, bool sa, bool sb)
 		__m256i q[4];
 	} ae, ao, be, bo, r;
 
-	ae.v = sa ? (v32u) ((v64s) (v32u) ((v64s) a << 8) >> 8) : a & 0x00ff00ffu;
-	be.v = sb ? (v32u) ((v64s) (v32u) ((v64s) b << 8) >> 8) : b & 0x00ff00ffu;
-	ao.v = sa ? (v32u) ((v64s) a >> 8) : a >> 8 & 0x00ff00ffu;
-	bo.v = sb ? (v32u) ((v64s) b >> 8) : b >> 8 & 0x00ff00ffu;
+	ae.v = sa ? (v32u)((v64s)(v32u)((v64s)a << 8) >> 8) : a & 0x00ff00ffu;
+	be.v = sb ? (v32u)((v64s)(v32u)((v64s)b << 8) >> 8) : b & 0x00ff00ffu;
+	ao.v = sa ? (v32u)((v64s)a >> 8) : a >> 8 & 0x00ff00ffu;
+	bo.v = sb ? (v32u)((v64s)b >> 8) : b >> 8 & 0x00ff00ffu;
 	for (unsigned k = 0; k < 4; k++)
 		r.q[k] = _mm256_add_epi32(_mm256_madd_epi16(ae.q[k], be.q[k]),
 					  _mm256_madd_epi16(ao.q[k], bo.q[k]));
@@ -273,13 +273,13 @@ static inline v32u pick_bf16(const struct valu *v, v32u raw, unsigned i, unsigne
 {
 	v32u h = (sel >> i & 1) ? raw >> 16 : raw & 0xffffu;
 
-	(void) v;
+	(void)v;
 	return neg >> i & 1 ? h ^ 0x8000u : h;
 }
 
 /* c + lo * lo + hi * hi, one after the other and each rounded to f32 (products are exact). The
  * manual leaves the order and the inner precision open: counted as approximated. */
-#define DOT2_F32(NAME, KIND, PICK, CONV, SEL0, SEL1, NEG1)                                               \
+#define DOT2_F32(NAME, KIND, PICK, CONV, SEL0, SEL1, NEG1)                                         \
 	VALU_SEM(NAME)                                                                             \
 	{                                                                                          \
 		struct valu v;                                                                     \
@@ -292,8 +292,8 @@ static inline v32u pick_bf16(const struct valu *v, v32u raw, unsigned i, unsigne
 		v32f r = valu_fma(CONV(PICK(&v, s0, 0, sel0, neg0)),                               \
 				  CONV(PICK(&v, s1, 1, sel0, neg0)), c);                           \
                                                                                                    \
-		r = valu_fma(CONV(PICK(&v, s0, 0, sel1, neg1)),                                    \
-			     CONV(PICK(&v, s1, 1, sel1, neg1)), r);                                \
+		r = valu_fma(CONV(PICK(&v, s0, 0, sel1, neg1)), CONV(PICK(&v, s1, 1, sel1, neg1)), \
+			     r);                                                                   \
 		x->approximated++;                                                                 \
 		valu_out(&v, K_F32, U(r));                                                         \
 	}

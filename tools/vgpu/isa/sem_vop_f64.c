@@ -10,30 +10,30 @@ VOP_F64(V_FMA_F64, 3, __builtin_elementwise_fma(a, b, c))
 /* The rules of f32_min() and f32_max() in 64 bits. */
 static inline v32d minmax64(v32d a, v32d b, v32d r, bool ieee)
 {
-	const v32q quiet = (v32q) 0x8000000000000ull;
+	const v32q quiet = (v32q)0x8000000000000ull;
 	v32l an = a != a, bn = b != b;
 
 	r = an ? b : r;
 	r = bn ? a : r;
 	if (ieee) {
-		v32l as = an & (((v32q) a & quiet) == 0ull), bs = bn & (((v32q) b & quiet) == 0ull);
+		v32l as = an & (((v32q)a & quiet) == 0ull), bs = bn & (((v32q)b & quiet) == 0ull);
 
-		r = bs ? (v32d) ((v32q) b | quiet) : r;
-		r = as ? (v32d) ((v32q) a | quiet) : r;
+		r = bs ? (v32d)((v32q)b | quiet) : r;
+		r = as ? (v32d)((v32q)a | quiet) : r;
 	}
 	return r;
 }
 
 static inline v32d f64_min(v32d a, v32d b, bool ieee)
 {
-	v32d z = (v32d) ((v32q) a | (v32q) b), n = a < b ? a : b;
+	v32d z = (v32d)((v32q)a | (v32q)b), n = a < b ? a : b;
 
 	return minmax64(a, b, a == b ? z : n, ieee);
 }
 
 static inline v32d f64_max(v32d a, v32d b, bool ieee)
 {
-	v32d z = (v32d) ((v32q) a & (v32q) b), n = a > b ? a : b;
+	v32d z = (v32d)((v32q)a & (v32q)b), n = a > b ? a : b;
 
 	return minmax64(a, b, a == b ? z : n, ieee);
 }
@@ -48,7 +48,7 @@ VOP_F64(V_RNDNE_F64, 1, __builtin_elementwise_roundeven(a))
 
 static inline v32d fract64(v32d a)
 {
-	v32d r = a - __builtin_elementwise_floor(a), top = (v32d) 0x1.fffffffffffffp-1;
+	v32d r = a - __builtin_elementwise_floor(a), top = (v32d)0x1.fffffffffffffp-1;
 
 	return r > top ? top : r;
 }
@@ -59,7 +59,7 @@ VOP_F64(V_FRACT_F64, 1, fract64(a))
 
 static inline v32u expo64(v32d a)
 {
-	return q_hi((v32q) a) >> 20 & 0x7ffu;
+	return q_hi((v32q)a) >> 20 & 0x7ffu;
 }
 
 /* Denormals made normal by 2^64; *adj: what that adds to the exponent. */
@@ -82,7 +82,7 @@ VALU_SEM(V_FREXP_EXP_I32_F64)
 	v32u adj;
 
 	valu_begin(&v, x, in, MODS_FLT, MODE_F64_KEEP, 0);
-	const v32d a = (v32d) valu_src64(&v, 0, true);
+	const v32d a = (v32d)valu_src64(&v, 0, true);
 	const v32d n = normalise(a, &adj);
 	valu_out(&v, K_B32, usel(finite_nonzero64(a), expo64(n) - 1022u - adj, splat(0)));
 }
@@ -90,10 +90,10 @@ VALU_SEM(V_FREXP_EXP_I32_F64)
 static inline v32d frexp_mant64(v32d a)
 {
 	v32u adj;
-	v32q n = (v32q) normalise(a, &adj);
+	v32q n = (v32q)normalise(a, &adj);
 
 	n = (n & 0x800fffffffffffffull) | 1022ull << 52;
-	return __builtin_convertvector(finite_nonzero64(a), v32l) ? (v32d) n : a;
+	return __builtin_convertvector(finite_nonzero64(a), v32l) ? (v32d)n : a;
 }
 
 VOP_F64(V_FREXP_MANT_F64, 1, frexp_mant64(a))
@@ -123,9 +123,9 @@ VALU_SEM(V_DIV_SCALE_F64)
 	struct valu v;
 
 	valu_begin(&v, x, in, MODS_FLT, MODE_F64, 64);
-	const v32d a = (v32d) valu_src64(&v, 0, true);
-	const v32d b = (v32d) valu_src64(&v, 1, true); /* denominator */
-	const v32d c = (v32d) valu_src64(&v, 2, true); /* numerator */
+	const v32d a = (v32d)valu_src64(&v, 0, true);
+	const v32d b = (v32d)valu_src64(&v, 1, true); /* denominator */
+	const v32d c = (v32d)valu_src64(&v, 2, true); /* numerator */
 	const v32l zero = (b == 0.0) | (c == 0.0);
 	const v32i eb = S(expo64(b)), ec = S(expo64(c));
 	const v32l huge = __builtin_convertvector(ec - eb >= 768, v32l);
@@ -143,9 +143,9 @@ VALU_SEM(V_DIV_SCALE_F64)
 	r = both ? not_b : r;
 	r = bden ? up : r;
 	r = huge ? is_b : r;
-	r = zero ? (v32d) ((v32q) 0x7ff8000000000000ull) : r;
+	r = zero ? (v32d)((v32q)0x7ff8000000000000ull) : r;
 	isa_set_smask(x, in->sdst, isa_gather(__builtin_convertvector(vcc, v32i)) & v.exec);
-	valu_out64(&v, true, (v32q) r);
+	valu_out64(&v, true, (v32q)r);
 }
 
 VALU_SEM(V_DIV_FMAS_F64)
@@ -154,40 +154,40 @@ VALU_SEM(V_DIV_FMAS_F64)
 	uint32_t vcc = x->w->s[OPR_VCC_LO + x->half];
 
 	valu_begin(&v, x, in, MODS_FLT, MODE_F64, 64);
-	const v32d a = (v32d) valu_src64(&v, 0, true);
-	const v32d b = (v32d) valu_src64(&v, 1, true);
-	const v32d c = (v32d) valu_src64(&v, 2, true);
+	const v32d a = (v32d)valu_src64(&v, 0, true);
+	const v32d b = (v32d)valu_src64(&v, 1, true);
+	const v32d c = (v32d)valu_src64(&v, 2, true);
 	v32d r = __builtin_elementwise_fma(a, b, c);
 
 	/* 2^128 up or down by the size of S2, where the manual says 2^64. */
 	if (vcc & v.exec) {
 		v32l large = __builtin_convertvector(S(expo64(c)) > 1023, v32l);
-		v32d k = large ? (v32d) 0x1p128 : (v32d) 0x1p-128;
+		v32d k = large ? (v32d)0x1p128 : (v32d)0x1p-128;
 
 		r = __builtin_convertvector(isa_spread(vcc), v32l) ? r * k : r;
 	}
-	valu_out64(&v, true, (v32q) r);
+	valu_out64(&v, true, (v32q)r);
 }
 
 /* a: quotient, b: denominator, c: numerator; see div_fixup() for f32. */
 static inline v32d div_fixup64(v32d a, v32d b, v32d c)
 {
-	const v32q abs = (v32q) 0x7fffffffffffffffull, inf = (v32q) 0x7ff0000000000000ull;
-	const v32q sign = ((v32q) b ^ (v32q) c) & ~abs;
-	const v32l binf = ((v32q) b & abs) == inf, cinf = ((v32q) c & abs) == inf;
+	const v32q abs = (v32q)0x7fffffffffffffffull, inf = (v32q)0x7ff0000000000000ull;
+	const v32q sign = ((v32q)b ^ (v32q)c) & ~abs;
+	const v32l binf = ((v32q)b & abs) == inf, cinf = ((v32q)c & abs) == inf;
 	const v32l b0 = b == 0.0, c0 = c == 0.0, an = a != a, bn = b != b, cn = c != c;
 	const v32l far = __builtin_convertvector(S(expo64(c)) - S(expo64(b)) < -1075, v32l);
 	const v32l to0 = binf | c0, toinf = b0 | cinf, nan = (binf & cinf) | (b0 & c0);
-	v32q r = an ? inf : (v32q) a & abs;
+	v32q r = an ? inf : (v32q)a & abs;
 
-	r = far ? (v32q) 0ull : r;
-	r = to0 ? (v32q) 0ull : r;
+	r = far ? (v32q)0ull : r;
+	r = to0 ? (v32q)0ull : r;
 	r = toinf ? inf : r;
 	r |= sign;
-	r = nan ? (v32q) 0xfff8000000000000ull : r;
-	r = bn ? (v32q) b | 0x8000000000000ull : r;
-	r = cn ? (v32q) c | 0x8000000000000ull : r;
-	return (v32d) r;
+	r = nan ? (v32q)0xfff8000000000000ull : r;
+	r = bn ? (v32q)b | 0x8000000000000ull : r;
+	r = cn ? (v32q)c | 0x8000000000000ull : r;
+	return (v32d)r;
 }
 
 VOP_F64(V_DIV_FIXUP_F64, 3, div_fixup64(a, b, c))
@@ -196,13 +196,11 @@ VOP_F64(V_DIV_FIXUP_F64, 3, div_fixup64(a, b, c))
 
 /* The binary fraction of 2/pi, 64 bits a word, most significant first (1201 bits and zeros). */
 static const uint64_t two_over_pi[19] = {
-	0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull,
-	0xfe5163abdebbc561ull, 0xb7246e3a424dd2e0ull, 0x06492eea09d1921cull,
-	0xfe1deb1cb129a73eull, 0xe88235f52ebb4484ull, 0xe99c7026b45f7e41ull,
-	0x3991d639835339f4ull, 0x9c845f8bbdf9283bull, 0x1ff897ffde05980full,
-	0xef2f118b5a0a6d1full, 0x6d367ecf27cb09b7ull, 0x4f463f669e5fea2dull,
-	0x7527bac7ebe5f17bull, 0x3d0739f78a5292eaull, 0x6bfb5fb11f8d5d08ull,
-	0x56033046fc7b0000ull,
+	0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull, 0xfe5163abdebbc561ull,
+	0xb7246e3a424dd2e0ull, 0x06492eea09d1921cull, 0xfe1deb1cb129a73eull, 0xe88235f52ebb4484ull,
+	0xe99c7026b45f7e41ull, 0x3991d639835339f4ull, 0x9c845f8bbdf9283bull, 0x1ff897ffde05980full,
+	0xef2f118b5a0a6d1full, 0x6d367ecf27cb09b7ull, 0x4f463f669e5fea2dull, 0x7527bac7ebe5f17bull,
+	0x3d0739f78a5292eaull, 0x6bfb5fb11f8d5d08ull, 0x56033046fc7b0000ull,
 };
 
 /* Bits [at, at + 53) of the fraction. */
@@ -228,12 +226,12 @@ VALU_SEM(V_TRIG_PREOP_F64)
 	memcpy(q, &r, sizeof(q));
 	memcpy(seg, valu_src(&v, 1, K_B32), sizeof(seg));
 	for (unsigned l = 0; l < 32; l++) {
-		int e = (int) (q[l] >> 52 & 0x7ff), shift = (int) (seg[l] & 31) * 53;
+		int e = (int)(q[l] >> 52 & 0x7ff), shift = (int)(seg[l] & 31) * 53;
 		double d;
 
 		if (e > 1077)
 			shift += e - 1077;
-		d = ldexp((double) pi_bits((unsigned) shift), -53 - shift + (e >= 1968 ? 128 : 0));
+		d = ldexp((double)pi_bits((unsigned)shift), -53 - shift + (e >= 1968 ? 128 : 0));
 		memcpy(&q[l], &d, sizeof(d));
 	}
 	memcpy(&r, q, sizeof(r));

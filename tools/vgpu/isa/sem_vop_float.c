@@ -63,7 +63,7 @@ static inline v32u frexp_exp(v32f a)
 static inline v32f frexp_mant(v32f a)
 {
 	v32q d = (v32q) __builtin_convertvector(a, v32d);
-	v32d m = (v32d) ((d & 0x800fffffffffffffull) | 1022ull << 52);
+	v32d m = (v32d)((d & 0x800fffffffffffffull) | 1022ull << 52);
 
 	return fsel(is_finite_nonzero(a), __builtin_convertvector(m, v32f), a);
 }
@@ -82,8 +82,8 @@ VOP_F32(V_FREXP_MANT_F32, 1, frexp_mant(a))
 /* a * 2^e, rounded once: exact in f64, whose exponent range e is first brought into. */
 static inline v32f ldexp32(v32f a, v32i e)
 {
-	v32i lim = __builtin_elementwise_max(__builtin_elementwise_min(e, (v32i) 400), (v32i) -400);
-	v32d k = (v32d) (to_q(U(lim + 1023)) << 52);
+	v32i lim = __builtin_elementwise_max(__builtin_elementwise_min(e, (v32i)400), (v32i)-400);
+	v32d k = (v32d)(to_q(U(lim + 1023)) << 52);
 
 	return __builtin_convertvector(__builtin_convertvector(a, v32d) * k, v32f);
 }
@@ -148,12 +148,12 @@ static v32f fma_scaled(v32f fa, v32f fb, v32f fc, v32d k)
 	v32d p = __builtin_convertvector(fa, v32d) * __builtin_convertvector(fb, v32d);
 	v32d q = __builtin_convertvector(fc, v32d), r = p + q;
 	v32d t = r - p, e = (p - (r - t)) + (q - t);
-	v32q rb = (v32q) r;
+	v32q rb = (v32q)r;
 	v32l fix = (e != 0.0) & (e == e) & ((rb & 1ull) == 0ull);
-	v32l away = ((v32l) ((v32q) e ^ rb) >> 63) == 0;
+	v32l away = ((v32l)((v32q)e ^ rb) >> 63) == 0;
 
 	rb = fix ? (away ? rb + 1ull : rb - 1ull) : rb;
-	return __builtin_convertvector((v32d) rb * k, v32f);
+	return __builtin_convertvector((v32d)rb * k, v32f);
 }
 
 VALU_SEM(V_DIV_FMAS_F32)
@@ -169,8 +169,8 @@ VALU_SEM(V_DIV_FMAS_F32)
 
 	/* The manual says 2^32; hardware scales by 2^64, up or down by the size of S2. */
 	if (valu_unlikely(vcc & v.exec)) {
-		v32d k = __builtin_convertvector(expo(c) > 127, v32l) ? (v32d) 0x1p64
-								       : (v32d) 0x1p-64;
+		v32d k =
+			__builtin_convertvector(expo(c) > 127, v32l) ? (v32d)0x1p64 : (v32d)0x1p-64;
 
 		r = fsel(isa_spread(vcc), fma_scaled(a, b, c, k), r);
 	}
@@ -192,7 +192,8 @@ static inline v32f div_fixup(v32f a, v32f b, v32f c)
 	r = usel((mb == inf) | (c == 0.0f), splat(0), r);
 	r = usel((b == 0.0f) | (mc == inf), splat(0x7f800000u), r);
 	q = F(r | sign);
-	q = fsel(((mb == inf) & (mc == inf)) | ((b == 0.0f) & (c == 0.0f)), F(splat(0xffc00000u)), q);
+	q = fsel(((mb == inf) & (mc == inf)) | ((b == 0.0f) & (c == 0.0f)), F(splat(0xffc00000u)),
+		 q);
 	q = fsel(b != b, F(U(b) | 0x400000u), q);
 	return fsel(c != c, F(U(c) | 0x400000u), q);
 }
@@ -225,8 +226,7 @@ static inline v32f face(v32f v, float pos, float neg)
 	return fsel(v < 0.0f, splatf(neg), splatf(pos));
 }
 
-VOP_F32(V_CUBEID_F32, 3,
-	fsel(Z_MAJOR, face(c, 4, 5), fsel(Y_MAJOR, face(b, 2, 3), face(a, 0, 1))))
+VOP_F32(V_CUBEID_F32, 3, fsel(Z_MAJOR, face(c, 4, 5), fsel(Y_MAJOR, face(b, 2, 3), face(a, 0, 1))))
 VOP_F32(V_CUBESC_F32, 3,
 	fsel(Z_MAJOR, fsel(c < 0.0f, -a, a), fsel(Y_MAJOR, a, fsel(a < 0.0f, c, -c))))
 VOP_F32(V_CUBETC_F32, 3, fsel(Z_MAJOR, -b, fsel(Y_MAJOR, fsel(b < 0.0f, -c, c), -b)))
@@ -260,9 +260,9 @@ static v32u quad_lane(v32u s, unsigned lane)
 	}
 
 #define INTERP_F32 valu_out(&v, K_F32, U(valu_fma(a, b, c)))
-#define P0_F32	   F(quad_lane(*valu_src(&v, 2, K_F32), 0))
-#define P0_F16	   f16_to_f32(quad_lane(*valu_src(&v, 2, K_F16), 0))
-#define P2_F32	   F(*valu_src(&v, 2, K_F32))
+#define P0_F32     F(quad_lane(*valu_src(&v, 2, K_F32), 0))
+#define P0_F16     f16_to_f32(quad_lane(*valu_src(&v, 2, K_F16), 0))
+#define P2_F32     F(*valu_src(&v, 2, K_F32))
 
 VINTERP(V_INTERP_P10_F32, K_F32, F, 1, P0_F32, INTERP_F32)
 VINTERP(V_INTERP_P2_F32, K_F32, F, 2, P2_F32, INTERP_F32)

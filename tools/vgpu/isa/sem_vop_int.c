@@ -5,14 +5,14 @@
 
 VALU_SEM(V_NOP)
 {
-	(void) x;
-	(void) in;
+	(void)x;
+	(void)in;
 }
 
 VALU_SEM(V_PIPEFLUSH)
 {
-	(void) x;
-	(void) in;
+	(void)x;
+	(void)in;
 }
 
 VOP_B32(V_MOV_B32, 1, a)
@@ -226,12 +226,12 @@ VOP_B32(V_ADD_LSHL_U32, 3, (a + b) << (c & 31u))
 		valu_begin(&v, x, in, MODS_INT, 0, 0);                                             \
 		const v32u a = *valu_src(&v, 0, K_B32);                                            \
 		const v32u b = *valu_src(&v, 1, K_B32);                                            \
-		const v32u ci = CI; /* -1 where set */                                                                \
+		const v32u ci = CI; /* -1 where set */                                             \
 		v32u r = R;                                                                        \
 		const v32i co = CO;                                                                \
 		uint32_t m = isa_gather(co) & v.exec;                                              \
                                                                                                    \
-		(void) ci;                                                                         \
+		(void)ci;                                                                          \
 		if (in->clamp)                                                                     \
 			r = usel(co, splat(SATURATED), r);                                         \
 		valu_out(&v, K_B32, r);                                                            \
@@ -282,20 +282,20 @@ static inline v32u u24(v32u a)
 
 VOP_B32(V_MUL_LO_U32, 2, a *b)
 VOP_B32(V_MUL_HI_U32, 2, q_hi(to_q(a) * to_q(b)))
-VOP_B32(V_MUL_HI_I32, 2, q_hi((v32q) (to_l(S(a)) * to_l(S(b)))))
+VOP_B32(V_MUL_HI_I32, 2, q_hi((v32q)(to_l(S(a)) * to_l(S(b)))))
 VOP_B32(V_MUL_U32_U24, 2, u24(a) * u24(b))
 VOP_B32(V_MUL_I32_I24, 2, i24(a) * i24(b))
 VOP_B32(V_MUL_HI_U32_U24, 2, q_hi(to_q(u24(a)) * to_q(u24(b))))
-VOP_B32(V_MUL_HI_I32_I24, 2, q_hi((v32q) (to_l(i24(a)) * to_l(i24(b)))))
+VOP_B32(V_MUL_HI_I32_I24, 2, q_hi((v32q)(to_l(i24(a)) * to_l(i24(b)))))
 
 static inline v32u sat_u32(v32q w)
 {
-	return q_lo(MIN(w, (v32q) 0xffffffffull));
+	return q_lo(MIN(w, (v32q)0xffffffffull));
 }
 
 static inline v32u sat_l32(v32l w)
 {
-	return q_lo((v32q) MAX(MIN(w, (v32l) 0x7fffffffll), (v32l) -0x80000000ll));
+	return q_lo((v32q)MAX(MIN(w, (v32l)0x7fffffffll), (v32l)-0x80000000ll));
 }
 
 static inline v32u mad_u24(v32u a, v32u b, v32u c, bool clamp)
@@ -305,8 +305,7 @@ static inline v32u mad_u24(v32u a, v32u b, v32u c, bool clamp)
 
 static inline v32u mad_i24(v32u a, v32u b, v32u c, bool clamp)
 {
-	return clamp ? sat_l32(to_l(i24(a)) * to_l(i24(b)) + to_l(S(c)))
-		     : U(i24(a) * i24(b)) + c;
+	return clamp ? sat_l32(to_l(i24(a)) * to_l(i24(b)) + to_l(S(c))) : U(i24(a) * i24(b)) + c;
 }
 
 VOP_B32(V_MAD_U32_U24, 3, mad_u24(a, b, c, in->clamp))
@@ -326,7 +325,7 @@ VALU_SEM(V_MAD_U64_U32)
 	if (in->sdst != OPR_NULL || in->clamp) {
 		isa_set_smask(x, in->sdst, isa_gather(__builtin_convertvector(co, v32i)) & v.exec);
 		if (in->clamp)
-			r |= (v32q) co;
+			r |= (v32q)co;
 	}
 	valu_out64(&v, false, r);
 }
@@ -339,14 +338,14 @@ VALU_SEM(V_MAD_I64_I32)
 	const v32u a = *valu_src(&v, 0, K_B32);
 	const v32u b = *valu_src(&v, 1, K_B32);
 	const v32q c = valu_src64(&v, 2, false);
-	v32q p = (v32q) (to_l(S(a)) * to_l(S(b))), r = p + c;
+	v32q p = (v32q)(to_l(S(a)) * to_l(S(b))), r = p + c;
 	/* Bit 64 of the exact sum is its sign: r's, turned round where 64 bits overflowed. */
 	v32q over = ~(p ^ c) & (p ^ r);
-	v32l co = (v32l) (r ^ over) >> 63;
+	v32l co = (v32l)(r ^ over) >> 63;
 
 	isa_set_smask(x, in->sdst, isa_gather(__builtin_convertvector(co, v32i)) & v.exec);
 	if (in->clamp)
-		r = (v32l) over < 0 ? (v32q) ((v32l) p >> 63) ^ 0x7fffffffffffffffull : r;
+		r = (v32l)over < 0 ? (v32q)((v32l)p >> 63) ^ 0x7fffffffffffffffull : r;
 	valu_out64(&v, false, r);
 }
 
@@ -360,12 +359,12 @@ VALU_SEM(V_MAD_I64_I32)
 		valu_begin(&v, x, in, 0, 0, 0);                                                    \
 		const v32q n = to_q(*valu_src(&v, 0, K_B32) & 63u);                                \
 		const v32q q = valu_src64(&v, 1, false);                                           \
-		valu_out64(&v, false, (v32q) (EXPR));                                              \
+		valu_out64(&v, false, (v32q)(EXPR));                                               \
 	}
 
 VOP_SHIFT64(V_LSHLREV_B64, q << n)
 VOP_SHIFT64(V_LSHRREV_B64, q >> n)
-VOP_SHIFT64(V_ASHRREV_I64, (v32l) q >> (v32l) n)
+VOP_SHIFT64(V_ASHRREV_I64, (v32l)q >> (v32l)n)
 
 /* ---- sums of absolute differences ------------------------------------------- */
 
@@ -432,7 +431,7 @@ static inline v32u window(v32q q, unsigned k)
 		const v32q a = valu_src64(&v, 0, false);                                           \
 		const v32u b = *valu_src(&v, 1, K_B32);                                            \
 		const v32q c = valu_src64(&v, 2, false);                                           \
-		v32q r = (v32q) 0ull;                                                              \
+		v32q r = (v32q)0ull;                                                               \
                                                                                                    \
 		for (unsigned k = 0; k < 4; k++) {                                                 \
 			v32u s = SAD(window(a, k), b) + (q_lo(c >> (16 * k)) & 0xffffu);           \
@@ -460,7 +459,7 @@ VALU_SEM(V_MQSAD_U32_U8)
 		/* Source 2 is four registers, or a constant in the lowest dword. */
 		v32u c = in->src[2] >= OPR_VGPR0 ? *isa_vgpr(x, in->src[2] + k)
 			 : in->src[2] < OPR_NULL ? splat(x->w->s[in->src[2] + k])
-			 : k			 ? splat(0)
+			 : k                     ? splat(0)
 						 : splat(isa_sread(x, in, in->src[2]));
 
 		r[k] = add_u32(msad_u8(window(a, k), b), c, in->clamp);

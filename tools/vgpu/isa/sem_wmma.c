@@ -44,14 +44,14 @@ static inline uint32_t *row_at(const struct wmma *m, unsigned code, unsigned row
 {
 	v32u *v = m->x->w->wave64 ? reg(m, row / 2 % 2, code + row / 4) : reg(m, 0, code + row / 2);
 
-	return (uint32_t *) v + row % 2 * 16;
+	return (uint32_t *)v + row % 2 * 16;
 }
 
 /* 16 dwords of lanes 0..15. */
 static inline void lanes16(const v32u *v, __m256i out[2])
 {
-	out[0] = _mm256_loadu_si256((const __m256i *) v);
-	out[1] = _mm256_loadu_si256((const __m256i *) v + 1);
+	out[0] = _mm256_loadu_si256((const __m256i *)v);
+	out[1] = _mm256_loadu_si256((const __m256i *)v + 1);
 }
 
 /* Low or high 16 bits of 16 dwords, packed in lane order. */
@@ -206,8 +206,8 @@ static inline uint32_t to_bf16(float f)
 
 static inline uint32_t to_f16(float f)
 {
-	return (uint16_t) _mm_extract_epi16(
-		_mm_cvtps_ph(_mm_set_ss(f), _MM_FROUND_TO_NEAREST_INT), 0);
+	return (uint16_t)_mm_extract_epi16(_mm_cvtps_ph(_mm_set_ss(f), _MM_FROUND_TO_NEAREST_INT),
+					   0);
 }
 
 static inline float from16(uint32_t h, bool bf16)
@@ -216,7 +216,7 @@ static inline float from16(uint32_t h, bool bf16)
 	float f;
 
 	if (!bf16)
-		return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128((int) (h & 0xffff))));
+		return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128((int)(h & 0xffff))));
 	memcpy(&f, &u, sizeof(f));
 	return f;
 }
@@ -279,7 +279,7 @@ static inline int32_t element(const uint32_t *lane, unsigned k, unsigned bits, b
 	unsigned per = 32 / bits;
 	uint32_t e = lane[k / per * 32] >> (k % per * bits) & ((1u << bits) - 1);
 
-	return sign && e >> (bits - 1) ? (int32_t) (e | ~0u << bits) : (int32_t) e;
+	return sign && e >> (bits - 1) ? (int32_t)(e | ~0u << bits) : (int32_t)e;
 }
 
 /* 16-bit pairs (k, k + 1): t[k / 2][lane]. The four registers lie one after the other. */
@@ -293,8 +293,8 @@ static inline void load_pairs(const struct wmma *m, unsigned i, unsigned bits, u
 		memcpy(&d[r * 32], reg(m, 0, m->in->src[i] + r), 128);
 	for (unsigned k = 0; k < N; k += 2)
 		for (unsigned l = 0; l < N; l++)
-			t[k / 2][l] = (uint32_t) (element(&d[l], k, bits, sign) & 0xffff) |
-				      (uint32_t) element(&d[l], k + 1, bits, sign) << 16;
+			t[k / 2][l] = (uint32_t)(element(&d[l], k, bits, sign) & 0xffff) |
+				      (uint32_t)element(&d[l], k + 1, bits, sign) << 16;
 }
 
 static inline __m256i add_sat(__m256i p, __m256i c, bool clamp)
@@ -321,24 +321,24 @@ static inline void wmma_int(struct isa_exec *x, const struct isa_insn *in, unsig
 		__m256i s[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()}, c[2];
 
 		for (unsigned k = 0; k < N / 2; k++) {
-			__m256i ar = _mm256_set1_epi32((int) a[k][r]);
+			__m256i ar = _mm256_set1_epi32((int)a[k][r]);
 
 			for (unsigned j = 0; j < 2; j++)
 				s[j] = _mm256_add_epi32(
 					s[j],
-					_mm256_madd_epi16(ar, _mm256_load_si256(
-								      (__m256i *) &b[k][8 * j])));
+					_mm256_madd_epi16(
+						ar, _mm256_load_si256((__m256i *)&b[k][8 * j])));
 		}
 		if (in->src[2] < OPR_VGPR0) {
-			c[0] = c[1] = _mm256_set1_epi32((int) isa_sread(x, in, in->src[2]));
+			c[0] = c[1] = _mm256_set1_epi32((int)isa_sread(x, in, in->src[2]));
 		} else {
 			const uint32_t *p = row_at(&m, in->src[2], r);
 
-			c[0] = _mm256_loadu_si256((const __m256i *) p);
-			c[1] = _mm256_loadu_si256((const __m256i *) (p + 8));
+			c[0] = _mm256_loadu_si256((const __m256i *)p);
+			c[1] = _mm256_loadu_si256((const __m256i *)(p + 8));
 		}
-		_mm256_store_si256((__m256i *) &d[r][0], add_sat(s[0], c[0], in->clamp));
-		_mm256_store_si256((__m256i *) &d[r][8], add_sat(s[1], c[1], in->clamp));
+		_mm256_store_si256((__m256i *)&d[r][0], add_sat(s[0], c[0], in->clamp));
+		_mm256_store_si256((__m256i *)&d[r][8], add_sat(s[1], c[1], in->clamp));
 	}
 	for (unsigned r = 0; r < N; r++)
 		memcpy(row_at(&m, in->dst, r), d[r], sizeof(d[r]));

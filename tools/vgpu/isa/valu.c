@@ -8,7 +8,7 @@ void valu_set_round(struct valu *v, unsigned rnd)
 	/* MODE: 0 nearest, 1 +inf, 2 -inf, 3 zero. MXCSR.RC: 0 nearest, 1 -inf, 2 +inf, 3 zero. */
 	static const unsigned char rc[4] = {0, 2, 1, 3};
 
-	_mm_setcsr((_mm_getcsr() & ~0x6000u) | (unsigned) rc[rnd & 3] << 13);
+	_mm_setcsr((_mm_getcsr() & ~0x6000u) | (unsigned)rc[rnd & 3] << 13);
 	v->csr_set = true;
 }
 
@@ -119,7 +119,7 @@ v32q valu_src64_bits(struct valu *v, unsigned i)
 	if (code >= OPR_VGPR0)
 		r = q_join(*isa_vgpr(v->x, code), *isa_vgpr(v->x, code + 1));
 	else
-		r = (v32q) isa_sread_f64(v->x, in, code);
+		r = (v32q)isa_sread_f64(v->x, in, code);
 	if (in->abs >> i & 1)
 		r &= 0x7fffffffffffffffull;
 	if (in->neg >> i & 1)
@@ -138,7 +138,7 @@ void valu_src64_slow(struct valu *v, unsigned i, bool is_float, v32q *out)
 	} else if (code >= OPR_VGPR0) {
 		*out = q_join(*isa_vgpr(v->x, code), *isa_vgpr(v->x, code + 1));
 	} else {
-		*out = (v32q) isa_sread64(v->x, v->in, code);
+		*out = (v32q)isa_sread64(v->x, v->in, code);
 	}
 }
 
@@ -238,14 +238,14 @@ void valu_out64_slow(struct valu *v, bool is_float, const v32q *rp)
 		float k = omod_factor(v, dn);
 
 		if (k != 1.0f)
-			r = (v32q) ((v32d) r * (double) k + 0.0);
+			r = (v32q)((v32d)r * (double)k + 0.0);
 		if (v->in->clamp) {
-			v32d d = (v32d) r;
+			v32d d = (v32d)r;
 			v32l isnan = d != d;
-			v32d c = d > 0.0 ? d : (v32d) 0.0;
+			v32d c = d > 0.0 ? d : (v32d)0.0;
 
-			c = c < 1.0 ? c : (v32d) 1.0;
-			r = isnan ? (v->x->w->mode & MODE_DX10 ? (v32q) 0ull : r) : (v32q) c;
+			c = c < 1.0 ? c : (v32d)1.0;
+			r = isnan ? (v->x->w->mode & MODE_DX10 ? (v32q)0ull : r) : (v32q)c;
 		}
 		if (!(dn & 2))
 			r = flush64(r);
@@ -256,7 +256,7 @@ void valu_out64_slow(struct valu *v, bool is_float, const v32q *rp)
 
 /* ---- lanes of a row --------------------------------------------------------- */
 
-static const v32u lane_id = {0,	 1,  2,	 3,  4,	 5,  6,	 7,  8,	 9,  10, 11, 12, 13, 14, 15,
+static const v32u lane_id = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
 			     16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
 
 v32u valu_row_permute(v32u s, v32u from)
@@ -267,16 +267,17 @@ v32u valu_row_permute(v32u s, v32u from)
 	} in = {.v = s}, k = {.v = from}, out;
 
 	for (unsigned i = 0; i < 4; i++) {
-		/* Lane numbers count modulo 8 here; bit 3 picks the half of the row, bit 4 the row. */
+		/* Lane numbers count modulo 8 here; bit 3 picks the half of the row, bit 4 the row.
+		 */
 		__m256i bit3 = _mm256_slli_epi32(k.q[i], 28), bit4 = _mm256_slli_epi32(k.q[i], 27);
 		__m256i r[4];
 
 		for (unsigned j = 0; j < 4; j++)
 			r[j] = _mm256_permutevar8x32_epi32(in.q[j], k.q[i]);
 		for (unsigned j = 0; j < 2; j++)
-			r[j] = (__m256i) _mm256_blendv_ps((__m256) r[2 * j], (__m256) r[2 * j + 1],
-							  (__m256) bit3);
-		out.q[i] = (__m256i) _mm256_blendv_ps((__m256) r[0], (__m256) r[1], (__m256) bit4);
+			r[j] = (__m256i)_mm256_blendv_ps((__m256)r[2 * j], (__m256)r[2 * j + 1],
+							 (__m256)bit3);
+		out.q[i] = (__m256i)_mm256_blendv_ps((__m256)r[0], (__m256)r[1], (__m256)bit4);
 	}
 	return out.v;
 }

@@ -34,41 +34,41 @@ typedef uint32_t v8u __attribute__((ext_vector_type(8)));
 typedef float v8f __attribute__((ext_vector_type(8)));
 typedef uint16_t v8h __attribute__((ext_vector_type(8)));
 
-#define valu_likely(e)	 __builtin_expect(!!(e), 1)
+#define valu_likely(e)   __builtin_expect(!!(e), 1)
 #define valu_unlikely(e) __builtin_expect(!!(e), 0)
 
 /* ---- kinds and modes ----------------------------------------------------- */
 
 /* What a source or result is; decides inline constants, modifiers and flushing. */
 enum valu_kind {
-	K_B32,	/* 32 bits, integer or untyped: no modifiers but DPP */
-	K_M32,	/* 32 bits, untyped, but neg/abs act on the sign bit (v_cndmask_b32) */
+	K_B32, /* 32 bits, integer or untyped: no modifiers but DPP */
+	K_M32, /* 32 bits, untyped, but neg/abs act on the sign bit (v_cndmask_b32) */
 	K_F32,
-	K_B16,	/* low 16 bits significant; bits above are undefined in the plain path */
-	K_M16,	/* the same with neg/abs */
+	K_B16, /* low 16 bits significant; bits above are undefined in the plain path */
+	K_M16, /* the same with neg/abs */
 	K_F16,
-	K_P16,	/* two 16-bit integers: raw dword, the op picks halves */
-	K_PF16, /* two f16 (inline floats are f16 in the low half) */
-	K_BF16, /* 16-bit with neg/abs; inline floats are bf16 */
-	K_PBF16,/* two bf16 (inline floats are bf16 in the low half) */
-	K_RAW,	/* the dword as stored: no modifier, not even DPP */
+	K_P16,   /* two 16-bit integers: raw dword, the op picks halves */
+	K_PF16,  /* two f16 (inline floats are f16 in the low half) */
+	K_BF16,  /* 16-bit with neg/abs; inline floats are bf16 */
+	K_PBF16, /* two bf16 (inline floats are bf16 in the low half) */
+	K_RAW,   /* the dword as stored: no modifier, not even DPP */
 };
 
 /* The modifier bytes of struct isa_insn as one word. */
-#define MOD_BYTE(n, v) ((uint64_t) (v) << (8 * (n)))
-#define MOD_NEG	       MOD_BYTE(0, 0xff)
-#define MOD_ABS	       MOD_BYTE(1, 0xff)
+#define MOD_BYTE(n, v) ((uint64_t)(v) << (8 * (n)))
+#define MOD_NEG        MOD_BYTE(0, 0xff)
+#define MOD_ABS        MOD_BYTE(1, 0xff)
 #define MOD_NEG_HI     MOD_BYTE(2, 0xff)
 #define MOD_OP_SEL     MOD_BYTE(3, 0xff)
 #define MOD_OMOD       MOD_BYTE(5, 0xff)
 #define MOD_CLAMP      MOD_BYTE(6, 0xff)
-#define MOD_DPP	       MOD_BYTE(7, 0xff)
+#define MOD_DPP        MOD_BYTE(7, 0xff)
 #define MODS_INT       MOD_DPP
 #define MODS_INT16     (MOD_DPP | MOD_OP_SEL)
 /* f32 sources take neg and abs in the plain path too. */
-#define MODS_F32       (MOD_OMOD | MOD_CLAMP | MOD_DPP)
-#define MODS_FLT       (MOD_NEG | MOD_ABS | MOD_OMOD | MOD_CLAMP | MOD_DPP)
-#define MODS_FLT16     (MODS_FLT | MOD_OP_SEL)
+#define MODS_F32   (MOD_OMOD | MOD_CLAMP | MOD_DPP)
+#define MODS_FLT   (MOD_NEG | MOD_ABS | MOD_OMOD | MOD_CLAMP | MOD_DPP)
+#define MODS_FLT16 (MODS_FLT | MOD_OP_SEL)
 
 _Static_assert(offsetof(struct isa_insn, abs) == offsetof(struct isa_insn, neg) + 1 &&
 		       offsetof(struct isa_insn, op_sel) == offsetof(struct isa_insn, neg) + 3 &&
@@ -119,18 +119,18 @@ static inline unsigned valu_round64(const struct isa_exec *x)
 
 /* ---- casts --------------------------------------------------------------- */
 
-#define F(v) ((v32f) (v))
-#define U(v) ((v32u) (v))
-#define S(v) ((v32i) (v))
+#define F(v) ((v32f)(v))
+#define U(v) ((v32u)(v))
+#define S(v) ((v32i)(v))
 
 static inline v32u splat(uint32_t s)
 {
-	return (v32u) s;
+	return (v32u)s;
 }
 
 static inline v32f splatf(float s)
 {
-	return (v32f) s;
+	return (v32f)s;
 }
 
 static inline v32q to_q(v32u a)
@@ -185,7 +185,7 @@ static inline bool valu_any(v32i m)
 		v32i v;
 		v4l q[4];
 	} u = {.v = m};
-	__m256i o = (__m256i) (u.q[0] | u.q[1] | u.q[2] | u.q[3]);
+	__m256i o = (__m256i)(u.q[0] | u.q[1] | u.q[2] | u.q[3]);
 
 	return !_mm256_testz_si256(o, o);
 }
@@ -253,13 +253,13 @@ v32u f32_to_f16_rnd(const v32f *a, unsigned rnd);
 struct valu {
 	struct isa_exec *x;
 	const struct isa_insn *in;
-	v32u *base;	/* VGPR 0 of this half */
+	v32u *base; /* VGPR 0 of this half */
 	unsigned nvgpr;
-	uint32_t exec;	/* lanes to write; DPP may have cleared some */
-	uint16_t signs;	/* neg, abs << 8 */
+	uint32_t exec;  /* lanes to write; DPP may have cleared some */
+	uint16_t signs; /* neg, abs << 8 */
 	bool plain;
-	bool csr_set;	/* MXCSR holds another rounding mode */
-	v32u t[4];	/* operands that are not where they lie */
+	bool csr_set; /* MXCSR holds another rounding mode */
+	v32u t[4];    /* operands that are not where they lie */
 };
 
 void valu_set_round(struct valu *v, unsigned rnd);
@@ -289,10 +289,10 @@ static inline void valu_begin(struct valu *v, struct isa_exec *x, const struct i
 	v->x = x;
 	v->in = in;
 	v->nvgpr = w->nvgpr;
-	v->base = w->v + (size_t) x->half * v->nvgpr;
+	v->base = w->v + (size_t)x->half * v->nvgpr;
 	v->exec = isa_exec_mask(x);
 	v->csr_set = false;
-	v->signs = (uint16_t) (in->neg | in->abs << 8);
+	v->signs = (uint16_t)(in->neg | in->abs << 8);
 	v->plain = !(valu_mods(in) & mods) && (w->mode & mode) == (mode & MODE_KEEPS);
 	if (rnd && valu_unlikely(!v->plain)) {
 		unsigned m = rnd == 32 ? valu_round32(x) : valu_round64(x);
@@ -466,7 +466,8 @@ static inline v32f odd_fix(v32f r, v32f a, v32f b)
 	/* The exact error of a + b (Knuth); meaningless for infinities, where r is kept. */
 	v32f bb = r - a, e = (a - (r - bb)) + (b - bb);
 	v32i inexact = (e != 0) & (e == e) & ((U(r) & 1u) == 0u);
-	v32i away = (S(U(e) ^ U(r)) >> 31) == 0; /* error has r's sign: the odd neighbour is farther */
+	v32i away =
+		(S(U(e) ^ U(r)) >> 31) == 0; /* error has r's sign: the odd neighbour is farther */
 
 	return F(usel(inexact, usel(away, U(r) + 1u, U(r) - 1u), U(r)));
 }
@@ -505,8 +506,8 @@ static inline v32f valu_fma(v32f a, v32f b, v32f c)
 	const TYPE a = CAST(*valu_src(&v, 0, K0));                                                 \
 	const TYPE b = (N) > 1 ? CAST(*valu_src(&v, 1, K1)) : a;                                   \
 	const TYPE c = (N) > 2 ? CAST(*valu_src(&v, 2, K2)) : a;                                   \
-	(void) b;                                                                                  \
-	(void) c
+	(void)b;                                                                                   \
+	(void)c
 
 /* 32-bit integers and bits. The expression honours in->clamp itself where the op has it. */
 #define VOP_B32(NAME, N, ...)                                                                      \
@@ -559,12 +560,12 @@ static inline v32f valu_fma(v32f a, v32f b, v32f c)
 		struct valu v;                                                                     \
                                                                                                    \
 		valu_begin(&v, x, in, MODS_FLT, MODE_F64, 64);                                     \
-		const v32d a = (v32d) valu_src64(&v, 0, true);                                     \
-		const v32d b = (N) > 1 ? (v32d) valu_src64(&v, 1, true) : a;                       \
-		const v32d c = (N) > 2 ? (v32d) valu_src64(&v, 2, true) : a;                       \
-		(void) b;                                                                          \
-		(void) c;                                                                          \
-		valu_out64(&v, true, (v32q) (__VA_ARGS__));                                        \
+		const v32d a = (v32d)valu_src64(&v, 0, true);                                      \
+		const v32d b = (N) > 1 ? (v32d)valu_src64(&v, 1, true) : a;                        \
+		const v32d c = (N) > 2 ? (v32d)valu_src64(&v, 2, true) : a;                        \
+		(void)b;                                                                           \
+		(void)c;                                                                           \
+		valu_out64(&v, true, (v32q)(__VA_ARGS__));                                         \
 	}
 
 #endif
