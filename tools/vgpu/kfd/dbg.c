@@ -411,6 +411,17 @@ KFD_HANDLER(create_process)
 	return -ENOMEM;
 }
 
+static bool capable_perfmon(void)
+{
+	struct __user_cap_header_struct h = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct d[2] = {{0}};
+
+	if (rawsys2(SYS_capget, &h, d))
+		return false;
+	return (d[0].effective >> CAP_SYS_ADMIN & 1) ||
+	       (d[CAP_PERFMON / 32].effective >> CAP_PERFMON % 32 & 1);
+}
+
 KFD_HANDLER(profiler)
 {
 	enum { OP_PMC = 0, OP_VERSION = 2, OP_PTL = 3 };
@@ -421,8 +432,16 @@ KFD_HANDLER(profiler)
 		a->version = 1;
 		return 0;
 	case OP_PMC:
+		if (!capable_perfmon())
+			return -EPERM;
 		if (!kfd_pdd_by_id(p, a->pmc.gpu_id) || a->pmc.lock > 1)
 			return -EINVAL;
+		/* One lock per device; in this process there is one that could hold it. */
+		if (a->pmc.lock && p->profiler_lock)
+			return -EALREADY;
+		if (!a->pmc.lock && !p->profiler_lock)
+			return -EINVAL;
+		p->profiler_lock = a->pmc.lock != 0;
 		return 0;
 	case OP_PTL:
 		return kfd_pdd_by_id(p, a->ptl.gpu_id) ? -EOPNOTSUPP : -EINVAL;

@@ -105,7 +105,7 @@ struct kfd_process {
 	bool debug_enabled;
 	uint64_t dbg_exceptions;
 	int dbg_fd;
-	bool criu_paused;
+	bool criu_paused, profiler_lock;
 };
 
 /* The mapped VA ranges of a BO are recorded here, sorted, for overlap and queue checks. */

@@ -1,0 +1,512 @@
+/* Groups: SVM, SMI, eviction, dma-buf, debugger, CRIU, mmap, limits, other configurations. */
+#ifndef IOCTL_DEVICE_H
+#define IOCTL_DEVICE_H
+
+#include "harness.h"
+
+static void group_svm(void)
+{
+	struct svm_call v = {0};
+	struct kfd_ioctl_alloc_memory_of_gpu_args a, bo;
+	struct kfd_ioctl_create_queue_args q;
+	struct kfd_ioctl_destroy_queue_args d;
+	char *mem = mmap(NULL, AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const unsigned cmd1 = AMDKFD_IOC_SVM + (8 << 16), cmd3 = AMDKFD_IOC_SVM + (24 << 16);
+
+#define SVM(err, cmd) check(__LINE__, "SVM", KFD_NR_SVM, ioctl(kfd, cmd, &v), err)
+	acquire();
+	v = (struct svm_call){(uintptr_t)mem, AREA, 0, 3, {{0}}};
+	v.a[0] = (struct kfd_ioctl_svm_attribute){KFD_IOCTL_SVM_ATTR_ACCESS, gpu};
+	v.a[1] = (struct kfd_ioctl_svm_attribute){KFD_IOCTL_SVM_ATTR_SET_FLAGS,
+						  KFD_IOCTL_SVM_FLAG_GPU_ALWAYS_MAPPED};
+	v.a[2] = (struct kfd_ioctl_svm_attribute){KFD_IOCTL_SVM_ATTR_GRANULARITY, 0xff};
+	SVM(EINVAL, cmd1); /* the size does not cover the attributes */
+	v.start_addr += 1;
+	SVM(EINVAL, cmd3);
+	v.start_addr = 0;
+	SVM(EINVAL, cmd3);
+	v.start_addr = (uintptr_t)mem;
+	v.op = 7;
+	SVM(EINVAL, cmd3);
+	v.op = 0;
+	v.a[0].value = 0x1234;
+	SVM(EINVAL, cmd3);
+	v.a[0].value = gpu;
+	v.a[2].type = 8;
+	SVM(EINVAL, cmd3);
+	v.a[2].type = KFD_IOCTL_SVM_ATTR_GRANULARITY;
+	v.size = ~0xfffull;
+	SVM(EOVERFLOW, cmd3);
+	v.size = AREA;
+	v.start_addr = BAD_PTR & ~0xfffull;
+	SVM(EFAULT, cmd3);
+	bo = mapped(4096, GTT);
+	mmap((void *)bo.va_addr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	v.start_addr = bo.va_addr;
+	v.size = 4096;
+	SVM(EADDRINUSE, cmd3);
+	v.start_addr = (uintptr_t)mem;
+	v.size = AREA;
+	SVM(0, cmd3);
+	v.op = 1;
+	v.a[1].type = KFD_IOCTL_SVM_ATTR_SET_FLAGS;
+	SVM(0, cmd3);
+	TRUE(v.a[0].type == KFD_IOCTL_SVM_ATTR_ACCESS);
+	TRUE(v.a[1].value == 0x43 && v.a[2].value == 0x3f);
+	v.a[0].type = KFD_IOCTL_SVM_ATTR_NO_ACCESS;
+	SVM(EINVAL, cmd3);
+	a = (struct kfd_ioctl_alloc_memory_of_gpu_args){
+		.va_addr = (uintptr_t)mem, .size = 4096, .gpu_id = 0x1234, .flags = GTT};
+	WANT(EADDRINUSE, ALLOC_MEMORY_OF_GPU, &a); /* before the gpu_id is looked at */
+	/* a save area in SVM memory */
+	q = queue_args();
+	q.ctx_save_restore_address = (uintptr_t)mem;
+	WANT(0, CREATE_QUEUE, &q);
+	d.queue_id = q.queue_id;
+	WANT(0, DESTROY_QUEUE, &d);
+	q.ctx_save_restore_size = CWSR + 4096; /* reaches behind the range */
+	WANT(EINVAL, CREATE_QUEUE, &q);
+}
+
+static void group_no_svm(void)
+{
+	struct svm_call v = {.start_addr = 0x10000, .size = 4096};
+	struct kfd_ioctl_set_xnack_mode_args x = {-1};
+
+	acquire();
+	WANT(EPERM, SVM, &v);
+	WANT(EPERM, SET_XNACK_MODE, &x);
+}
+
+static void group_smi(void)
+{
+	struct kfd_ioctl_smi_events_args a = {0x1234, 0};
+	uint64_t mask = ~0ull;
+	struct pollfd p;
+	char buf[64];
+	int fd, status;
+	pid_t pid;
+
+	device_open();
+	WANT(EINVAL, SMI_EVENTS, &a);
+	a.gpuid = gpu;
+	WANT(0, SMI_EVENTS, &a);
+	fd = (int)a.anon_fd;
+	check(__LINE__, "read", NR_SMI_READ, read(fd, buf, sizeof(buf)), EAGAIN);
+	check(__LINE__, "short write", NR_SMI_WRITE, write(fd, &mask, 4), EFAULT);
+	check(__LINE__, "bad write", NR_SMI_WRITE, write(fd, (void *)BAD_PTR, 8), EFAULT);
+	check(__LINE__, "write", NR_SMI_WRITE, write(fd, &mask, 8) == 8 ? 0 : -1, 0);
+	p = (struct pollfd){fd, POLLIN, 0};
+	TRUE(poll(&p, 1, 0) == 0);
+	TRUE(!(fcntl(fd, F_GETFD) & FD_CLOEXEC));
+	/* no more fds */
+	pid = fork();
+	if (!pid) {
+		failures = 0;
+		kfd = open("/dev/kfd", O_RDWR);
+		while (dup(0) >= 0)
+			;
+		WANT(EMFILE, SMI_EVENTS, &a);
+		_exit(failures);
+	}
+	TRUE(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+/* An eviction, seen in the stream: text, order, clock, and the process's own counters. */
+static void group_eviction(void)
+{
+	struct kfd_ioctl_smi_events_args a = {0};
+	struct kfd_ioctl_alloc_memory_of_gpu_args u = {0};
+	struct kfd_ioctl_map_memory_to_gpu_args m;
+	struct kfd_ioctl_create_queue_args q;
+	char *anon = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char text[512], path[128], want[64];
+	uint64_t mask = KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) |
+			KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE);
+	struct pollfd p;
+	ssize_t n = 0, r;
+	FILE *f;
+
+	acquire();
+	a.gpuid = gpu;
+	WANT(0, SMI_EVENTS, &a);
+	TRUE(write((int)a.anon_fd, &mask, 8) == 8);
+	u = (struct kfd_ioctl_alloc_memory_of_gpu_args){.va_addr = (uintptr_t)anon,
+							.size = 8192,
+							.mmap_offset = (uintptr_t)anon,
+							.gpu_id = gpu,
+							.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR |
+								 KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE};
+	WANT(0, ALLOC_MEMORY_OF_GPU, &u);
+	m = map_args(u.handle);
+	WANT(0, MAP_MEMORY_TO_GPU, &m);
+	q = queue_args();
+	WANT(0, CREATE_QUEUE, &q);
+	TRUE(mprotect(anon, 4096, PROT_READ) == 0);
+	TRUE(mprotect(anon, 4096, PROT_READ | PROT_WRITE) == 0);
+	p = (struct pollfd){(int)a.anon_fd, POLLIN, 0};
+	for (int i = 0; i < 100 && n < (ssize_t)sizeof(text) - 1; i++) {
+		text[n] = 0;
+		if (strstr(n ? text : "", " 0\n"))
+			break;
+		poll(&p, 1, 20);
+		r = read((int)a.anon_fd, text + n, sizeof(text) - 1 - (size_t)n);
+		n += r > 0 ? r : 0;
+	}
+	text[n] = 0;
+	snprintf(want, sizeof(want), " -%d %x 1\n", getpid(), gpu);
+	TRUE(!strncmp(text, "9 ", 2));
+	TRUE(strstr(text, want) != NULL);
+	snprintf(want, sizeof(want), " -%d %x 0\n", getpid(), gpu);
+	TRUE(strstr(text, "\na ") && strstr(text, want));
+	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d/stats_%u/evicted_ms", getpid(),
+		 gpu);
+	f = fopen(path, "re");
+	TRUE(f && fscanf(f, "%d", &(int){0}) == 1);
+	if (f)
+		fclose(f);
+}
+
+static void group_dmabuf(void)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args bo, u;
+	struct kfd_ioctl_export_dmabuf_args ex = {0};
+	struct kfd_ioctl_import_dmabuf_args im = {0};
+	struct kfd_ioctl_get_dmabuf_info_args in = {0};
+	struct kfd_ioctl_map_memory_to_gpu_args m;
+	struct kfd_ioctl_free_memory_of_gpu_args f;
+	char *anon = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int null = open("/dev/null", O_RDWR), status;
+	pid_t pid;
+
+	acquire();
+	bo = alloc(65536, GTT);
+	ex.handle = 0x1234ull << 32;
+	WANT(EINVAL, EXPORT_DMABUF, &ex);
+	ex.handle = (uint64_t)gpu << 32 | 77;
+	WANT(EINVAL, EXPORT_DMABUF, &ex);
+	u = (struct kfd_ioctl_alloc_memory_of_gpu_args){.va_addr = (uintptr_t)anon,
+							.size = 4096,
+							.mmap_offset = (uintptr_t)anon,
+							.gpu_id = gpu,
+							.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR};
+	WANT(0, ALLOC_MEMORY_OF_GPU, &u);
+	ex.handle = u.handle;
+	WANT(EPERM, EXPORT_DMABUF, &ex);
+	ex.handle = bo.handle;
+	ex.flags = O_CLOEXEC | O_RDWR;
+	WANT(0, EXPORT_DMABUF, &ex);
+	TRUE(lseek((int)ex.dmabuf_fd, 0, SEEK_END) == 65536);
+	im.gpu_id = 0x1234;
+	im.dmabuf_fd = ex.dmabuf_fd;
+	WANT(EINVAL, IMPORT_DMABUF, &im);
+	im.gpu_id = gpu;
+	im.dmabuf_fd = 0xffffffff;
+	WANT(EBADF, IMPORT_DMABUF, &im);
+	im.dmabuf_fd = (uint32_t)null;
+	WANT(EINVAL, IMPORT_DMABUF, &im);
+	im.dmabuf_fd = ex.dmabuf_fd;
+	im.va_addr = reserve(65536);
+	WANT(0, IMPORT_DMABUF, &im);
+	m = map_args(im.handle);
+	WANT(0, MAP_MEMORY_TO_GPU, &m);
+	in.dmabuf_fd = 0xffffffff;
+	WANT(EBADF, GET_DMABUF_INFO, &in);
+	in.dmabuf_fd = (uint32_t)null;
+	WANT(EINVAL, GET_DMABUF_INFO, &in);
+	in.dmabuf_fd = ex.dmabuf_fd;
+	WANT(0, GET_DMABUF_INFO, &in);
+	TRUE(in.size == 65536 && in.gpu_id == gpu && in.flags == KFD_IOC_ALLOC_MEM_FLAGS_GTT);
+	pid = fork();
+	if (!pid) {
+		struct kfd_ioctl_acquire_vm_args av;
+
+		failures = 0;
+		kfd = open("/dev/kfd", O_RDWR);
+		drm = open("/dev/dri/renderD128", O_RDWR);
+		av = (struct kfd_ioctl_acquire_vm_args){(uint32_t)drm, gpu};
+		WANT(0, ACQUIRE_VM, &av);
+		bo = alloc(4096, GTT);
+		ex.handle = bo.handle;
+		while (dup(0) >= 0)
+			;
+		WANT(EMFILE, EXPORT_DMABUF, &ex);
+		_exit(failures);
+	}
+	TRUE(waitpid(pid, &status, 0) == pid && status == 0);
+	/* the buffer outlives its first handle while others hold it */
+	f.handle = bo.handle;
+	WANT(0, FREE_MEMORY_OF_GPU, &f);
+	close((int)ex.dmabuf_fd);
+	f.handle = im.handle;
+	WANT(EBUSY, FREE_MEMORY_OF_GPU, &f);
+	m = map_args(im.handle);
+	WANT(0, UNMAP_MEMORY_FROM_GPU, &m);
+	WANT(0, FREE_MEMORY_OF_GPU, &f);
+}
+
+static void group_debug(void)
+{
+	struct kfd_ioctl_runtime_enable_args rt = {0x1000, 0, 0x77};
+	struct kfd_ioctl_dbg_trap_args t = {.pid = 999999};
+	struct kfd_runtime_info info;
+	struct kfd_ioctl_create_queue_args q;
+	int pipefd[2];
+
+	acquire();
+	TRUE(pipe(pipefd) == 0);
+	WANT(0, RUNTIME_ENABLE, &rt);
+	rt.mode_mask = 3;
+	WANT(0, RUNTIME_ENABLE, &rt);
+	WANT(EBUSY, RUNTIME_ENABLE, &rt);
+	TRUE(rt.capabilities_mask == 0x77);
+	rt.mode_mask = 0;
+	WANT(0, RUNTIME_ENABLE, &rt);
+
+	WANT(ESRCH, DBG_TRAP, &t);
+	t.pid = 1;
+	WANT(ESRCH, DBG_TRAP, &t);
+	t.pid = (uint32_t)getpid();
+	t.op = KFD_IOC_DBG_TRAP_DISABLE;
+	WANT(EINVAL, DBG_TRAP, &t);
+	t.op = KFD_IOC_DBG_TRAP_ENABLE;
+	t.enable.dbg_fd = 0xffffffff;
+	t.enable.rinfo_size = sizeof(info);
+	t.enable.rinfo_ptr = (uintptr_t)&info;
+	WANT(EBADF, DBG_TRAP, &t);
+	t.enable.dbg_fd = (uint32_t)pipefd[1];
+	t.enable.rinfo_size = sizeof(info);
+	t.enable.rinfo_ptr = BAD_PTR;
+	WANT(EFAULT, DBG_TRAP, &t);
+	t.enable.rinfo_ptr = (uintptr_t)&info;
+	WANT(0, DBG_TRAP, &t);
+	TRUE(t.enable.rinfo_size == 16 && info.runtime_state == 0);
+	WANT(EALREADY, DBG_TRAP, &t);
+	memset(t.raw, 0, sizeof(t.raw));
+	t.op = KFD_IOC_DBG_TRAP_SUSPEND_QUEUES;
+	WANT(EPERM, DBG_TRAP, &t); /* the runtime is not enabled */
+	t.op = KFD_IOC_DBG_TRAP_QUERY_DEBUG_EVENT;
+	WANT(EAGAIN, DBG_TRAP, &t);
+	t.op = KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT;
+	WANT(EINVAL, DBG_TRAP, &t);
+	t.op = KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO;
+	WANT(EINVAL, DBG_TRAP, &t);
+	t.op = KFD_IOC_DBG_TRAP_SEND_RUNTIME_EVENT;
+	t.event.exception_mask = KFD_EC_MASK(EC_DEVICE_MEMORY_VIOLATION);
+	WANT(ENODEV, DBG_TRAP, &t);
+	t.op = 15;
+	WANT(EINVAL, DBG_TRAP, &t);
+	rt.mode_mask = 1;
+	WANT(0, RUNTIME_ENABLE, &rt);
+	memset(t.raw, 0, sizeof(t.raw));
+	t.op = KFD_IOC_DBG_TRAP_SET_FLAGS;
+	t.raw[0] = 1;
+	WANT(EACCES, DBG_TRAP, &t);
+	q = queue_args();
+	WANT(0, CREATE_QUEUE, &q);
+	t.op = KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO;
+	t.query_exception_info.info_ptr = (uintptr_t)&info;
+	t.query_exception_info.info_size = sizeof(info);
+	t.query_exception_info.source_id = q.queue_id;
+	t.query_exception_info.exception_code = EC_QUEUE_WAVE_TRAP;
+	WANT(ENODATA, DBG_TRAP, &t);
+	memset(t.raw, 0, sizeof(t.raw));
+	t.op = KFD_IOC_DBG_TRAP_DISABLE;
+	WANT(0, DBG_TRAP, &t);
+}
+
+static void group_criu(void)
+{
+	struct kfd_ioctl_criu_args c = {.op = 99};
+	int status;
+	pid_t pid;
+
+	acquire();
+	if (geteuid() == 0) {
+		WANT(EINVAL, CRIU_OP, &c);
+		c.op = KFD_CRIU_OP_UNPAUSE;
+		WANT(EINVAL, CRIU_OP, &c);
+		c.op = KFD_CRIU_OP_CHECKPOINT;
+		WANT(EINVAL, CRIU_OP, &c);
+		c.op = KFD_CRIU_OP_RESTORE;
+		WANT(EINVAL, CRIU_OP, &c);
+		c.op = KFD_CRIU_OP_RESUME;
+		c.pid = 999999;
+		WANT(ESRCH, CRIU_OP, &c);
+		c.op = KFD_CRIU_OP_PROCESS_INFO;
+		WANT(0, CRIU_OP, &c);
+		TRUE(c.num_devices == 1 && c.pid == (uint32_t)getpid());
+		c.op = KFD_CRIU_OP_UNPAUSE;
+		WANT(0, CRIU_OP, &c);
+	}
+	pid = fork();
+	if (!pid) {
+		failures = 0;
+		kfd = open("/dev/kfd", O_RDWR);
+		if (geteuid() == 0 && seteuid(65534))
+			_exit(0);
+		WANT(EACCES, CRIU_OP, &c);
+		WANT(EACCES, CRIU_OP, NULL); /* before the pointer is looked at */
+		_exit(failures);
+	}
+	TRUE(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void group_mmap(void)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args mmio = {.size = 4096};
+	volatile uint32_t *p;
+
+#define MMAP(err, len, off)                                                                        \
+	check(__LINE__, "mmap", NR_MMAP,                                                           \
+	      mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, kfd, (off_t)(off)) == MAP_FAILED \
+		      ? -1                                                                         \
+		      : 0,                                                                         \
+	      err)
+	acquire();
+	mmio.va_addr = reserve(4096);
+	mmio.gpu_id = gpu;
+	mmio.flags = KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |
+		     KFD_IOC_ALLOC_MEM_FLAGS_COHERENT;
+	WANT(0, ALLOC_MEMORY_OF_GPU, &mmio);
+	TRUE(mmio.mmap_offset == (uint64_t)gpu << 46);
+	MMAP(EINVAL, 8192, mmio.mmap_offset);
+	MMAP(ENODEV, 4096, 0x1234ull << 46);
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, kfd, (off_t)mmio.mmap_offset);
+	TRUE(p != MAP_FAILED);
+	if (p != MAP_FAILED)
+		p[0] = 1;                /* HDP flush */
+	MMAP(EINVAL, 32768, 2ull << 62); /* no signal event yet */
+	event_create(KFD_IOC_EVENT_SIGNAL, false);
+	MMAP(EINVAL, 65536, 2ull << 62);
+	MMAP(0, 32768, 2ull << 62);
+	MMAP(ENODEV, 4096, 1ull << 62);
+}
+
+static void group_new_kernel(void)
+{
+	struct kfd_ioctl_create_event_args e = {.event_type = KFD_IOC_EVENT_SIGNAL};
+	struct kfd_ioctl_get_version_args v;
+	struct kfd_ioctl_profiler_args p = {.op = 2};
+	struct kfd_ioctl_wait_events_args w = {0, 4097, 0, 0, 0};
+	int status;
+	pid_t pid;
+
+	acquire();
+	WANT(0, GET_VERSION, &v);
+	TRUE(v.minor_version == 23);
+	WANT(ENOMEM, CREATE_EVENT, &e);
+	WANT(ENOMEM, WAIT_EVENTS, &w);
+	MMAP(EINVAL, 32768, 2ull << 62);
+	MMAP(EINVAL, 4096, 1ull << 62 | (uint64_t)gpu << 46);
+	WANT(0, PROFILER, &p);
+	TRUE(p.version == 1);
+	p = (struct kfd_ioctl_profiler_args){.op = 3};
+	p.ptl.gpu_id = gpu;
+	WANT(EOPNOTSUPP, PROFILER, &p);
+	p.op = 1;
+	WANT(EINVAL, PROFILER, &p);
+	if (geteuid() == 0) {
+		p = (struct kfd_ioctl_profiler_args){.op = 0};
+		p.pmc.gpu_id = gpu;
+		p.pmc.lock = 1;
+		WANT(0, PROFILER, &p);
+		WANT(EALREADY, PROFILER, &p);
+	}
+	pid = fork();
+	if (!pid) {
+		failures = 0;
+		kfd = open("/dev/kfd", O_RDWR);
+		if (geteuid() == 0 && seteuid(65534))
+			_exit(0);
+		p = (struct kfd_ioctl_profiler_args){.op = 0};
+		WANT(EPERM, PROFILER, &p);
+		_exit(failures);
+	}
+	TRUE(waitpid(pid, &status, 0) == pid && status == 0);
+	check(__LINE__, "nr 0x29", NR_ANY, ioctl(kfd, _IO('K', 0x29), NULL), ENOTTY);
+	pid = fork();
+	if (!pid) {
+		failures = 0;
+		MMAP(EBADF, 8192, 3ull << 62 | (uint64_t)gpu << 46);
+		_exit(failures);
+	}
+	TRUE(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void group_no_gws(void)
+{
+	struct kfd_ioctl_alloc_queue_gws_args gws = {.num_gws = 1};
+	struct kfd_ioctl_create_queue_args q;
+
+	acquire();
+	q = queue_args();
+	WANT(0, CREATE_QUEUE, &q);
+	gws.queue_id = q.queue_id;
+	WANT(ENODEV, ALLOC_QUEUE_GWS, &gws);
+}
+
+static void group_no_gpu(void)
+{
+	struct kfd_ioctl_criu_args c = {.op = KFD_CRIU_OP_PROCESS_INFO};
+	struct kfd_ioctl_get_process_apertures_new_args n = {0};
+	struct kfd_ioctl_get_dmabuf_info_args in = {0};
+
+	kfd = open("/dev/kfd", O_RDWR);
+	WANT(0, GET_PROCESS_APERTURES_NEW, &n);
+	TRUE(n.num_of_nodes == 0);
+	WANT(EINVAL, GET_DMABUF_INFO, &in);
+	if (geteuid() == 0)
+		WANT(ENODEV, CRIU_OP, &c);
+}
+
+/* The limits, on a machine small enough to reach them. */
+static void group_limits(void)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args a = {.flags = GTT};
+	struct kfd_ioctl_get_available_memory_args av = {0};
+	struct kfd_ioctl_free_memory_of_gpu_args f;
+	struct svm_call v = {0, 200 << 20, 0, 1, {{KFD_IOCTL_SVM_ATTR_SET_FLAGS, 1}}};
+	char *mem = mmap(NULL, v.size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	acquire();
+	a.gpu_id = av.gpu_id = gpu;
+	WANT(0, AVAILABLE_MEMORY, &av);
+	TRUE(av.available < 64 << 20);
+	/* One page below the GTT size is too much: the trap handler's pages are counted. */
+	a.size = (64 << 20) - 4096;
+	WANT(ENOMEM, ALLOC_MEMORY_OF_GPU, &a);
+	a.size = av.available;
+	WANT(0, ALLOC_MEMORY_OF_GPU, &a);
+	f.handle = a.handle;
+	a.size = 32 << 20;
+	WANT(ENOMEM, ALLOC_MEMORY_OF_GPU, &a);
+	WANT(0, FREE_MEMORY_OF_GPU, &f);
+	WANT(0, ALLOC_MEMORY_OF_GPU, &a);
+	a.flags = KFD_IOC_ALLOC_MEM_FLAGS_VRAM; /* the same memory, counted as VRAM too */
+	WANT(ENOMEM, ALLOC_MEMORY_OF_GPU, &a);
+	/* SVM ranges count against the system limit: 126 MiB on a machine of 256 */
+	v.start_addr = (uintptr_t)mem;
+	check(__LINE__, "SVM", KFD_NR_SVM, ioctl(kfd, AMDKFD_IOC_SVM + (8 << 16), &v), ENOMEM);
+}
+
+/* With the limit of queues switched off, doorbells run out before queue ids. */
+static void group_doorbells(void)
+{
+	struct kfd_ioctl_create_queue_args q;
+	unsigned n;
+
+	acquire();
+	for (n = 0; n < 734; n++) {
+		q = queue_args();
+		q.queue_percentage = 0;
+		if (ioctl(kfd, AMDKFD_IOC_CREATE_QUEUE, &q))
+			break;
+	}
+	TRUE(n == 734 && (q.doorbell_offset & 0x1fff) == 0x1ff8);
+	q = queue_args();
+	WANT(EBUSY, CREATE_QUEUE, &q);
+}
+
+#endif
