@@ -1,0 +1,255 @@
+/* Pure parts of the virtual KFD: sizes, ids, limits, personalities, rules. */
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "kfd/internal.h"
+#include "testdata.h"
+#include "drm/sysfs.h"
+
+static void configure(uint32_t cus, uint64_t ram, uint64_t gtt)
+{
+	cr_assert_eq(vgpu_config_load(), 0);
+	vgpu_config.cus = cus;
+	vgpu_config.ram_bytes = ram;
+	vgpu_config.gtt_bytes = gtt;
+	vgpu_props_init(&vgpu_props);
+}
+
+Test(props, crc16)
+{
+	/* CRC-16/ARC's check value, which is the kernel's polynomial and start value. */
+	cr_expect_eq(vgpu_crc16(0, "123456789", 9), 0xbb3d);
+	cr_expect_eq(vgpu_crc16(0, "", 0), 0);
+}
+
+Test(props, save_area)
+{
+	configure(40, 128ull << 30, 64ull << 30);
+	cr_expect_eq(vgpu_props.ctl_stack_size, 0x4000);
+	cr_expect_eq(vgpu_props.cwsr_size, 19185664);
+	cr_expect_eq(vgpu_props.debug_memory_size, 40960);
+	cr_expect_eq(vgpu_props.cwsr_area, 19226624);
+	configure(32, 128ull << 30, 64ull << 30);
+	cr_expect_eq(vgpu_props.cwsr_size, 15351808);
+	cr_expect_eq(vgpu_props.debug_memory_size, 0x8000);
+	cr_expect_eq(vgpu_props.cwsr_area, 0xeac000);
+}
+
+/* The documented vectors, when they are at hand. */
+Test(props, save_area_vectors)
+{
+	const char *path = testdata("vectors/queue-save-area.json");
+	json_t *root, *cases, *c;
+	size_t i, checked = 0;
+
+	if (!path) {
+		printf("SKIP: vectors/queue-save-area.json is not here\n");
+		return;
+	}
+	root = json_load_file(path, 0, NULL);
+	cr_assert(root);
+	cases = json_object_get(root, "vectors");
+	cr_assert(json_is_array(cases));
+	json_array_foreach(cases, i, c)
+	{
+		const char *gfx = json_string_value(json_object_get(c, "gfx"));
+		const char *rule = json_string_value(json_object_get(c, "rule"));
+
+		if (!gfx || !rule || strcmp(gfx, "gfx1151") || strcmp(rule, "current"))
+			continue;
+		configure((uint32_t)json_integer_value(json_object_get(c, "cus")), 128ull << 30,
+			  64ull << 30);
+		cr_expect_eq(vgpu_props.cwsr_size, json_integer_value(json_object_get(c, "cwsr")));
+		cr_expect_eq(vgpu_props.ctl_stack_size,
+			     json_integer_value(json_object_get(c, "ctl_stack")));
+		cr_expect_eq(vgpu_props.debug_memory_size,
+			     json_integer_value(json_object_get(c, "debug")));
+		cr_expect_eq(vgpu_props.cwsr_area, json_integer_value(json_object_get(c, "area")));
+		checked++;
+	}
+	cr_expect_gt(checked, 0u);
+	printf("%zu save-area vectors of this part\n", checked);
+	json_decref(root);
+}
+
+Test(props, gpu_id_follows_memory)
+{
+	uint32_t a;
+
+	configure(40, 128ull << 30, 64ull << 30);
+	a = vgpu_props.gpu_id;
+	cr_expect(a > 0 && a < 65536);
+	configure(40, 128ull << 30, 32ull << 30);
+	cr_expect_neq(vgpu_props.gpu_id, a);
+	configure(40, 128ull << 30, 64ull << 30);
+	cr_expect_eq(vgpu_props.gpu_id, a);
+	cr_expect_eq(vgpu_props.capability, 0x2803a280);
+	cr_expect_eq(vgpu_props.debug_prop, 0x5d7);
+}
+
+Test(props, harvested_cus_are_whole_wgps)
+{
+	unsigned n = 0;
+
+	configure(32, 128ull << 30, 64ull << 30);
+	for (unsigned se = 0; se < 2; se++) {
+		for (unsigned sh = 0; sh < 2; sh++) {
+			uint32_t m = vgpu_props.cu_bitmap[se][sh];
+
+			n += (unsigned)__builtin_popcount(m);
+			cr_expect_eq(m & 0x55555555, m >> 1 & 0x55555555);
+		}
+	}
+	cr_expect_eq(n, 32);
+}
+
+Test(limits, formula)
+{
+	struct kfd_limits l;
+	struct kfd_charge c;
+	const char *why = NULL;
+
+	/* The documented 128 GiB machine. */
+	configure(40, 130148818944, 120259084288);
+	kfd_limits_init(&l, 130148818944, 120259084288);
+	cr_expect_eq(l.sys_max, 126504630912);
+	cr_expect_eq(l.ttm_max, 120259084288);
+	/* Small machines keep half. */
+	kfd_limits_init(&l, 2ull << 30, 1ull << 30);
+	cr_expect_eq(l.sys_max, ((2ull << 30) - (2ull << 24)) / 2);
+
+	kfd_limits_init(&l, 130148818944, 120259084288);
+	c = kfd_limits_charge(KFD_IOC_ALLOC_MEM_FLAGS_GTT | KFD_IOC_ALLOC_MEM_FLAGS_VRAM, 4096,
+			      true);
+	cr_expect(c.sys == 4096 && c.ttm == 4096 && c.vram == 0, "GTT is looked at first");
+	c = kfd_limits_charge(KFD_IOC_ALLOC_MEM_FLAGS_VRAM, 4096, true);
+	cr_expect(c.sys == 4096 && c.ttm == 4096 && c.vram == 4096);
+	c = kfd_limits_charge(KFD_IOC_ALLOC_MEM_FLAGS_VRAM, 4096, false);
+	cr_expect(c.sys == 0 && c.ttm == 0 && c.vram == 4096);
+	c = kfd_limits_charge(KFD_IOC_ALLOC_MEM_FLAGS_USERPTR, 4096, true);
+	cr_expect(c.sys == 4096 && c.ttm == 0 && c.vram == 0);
+	c = kfd_limits_charge(KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL, 8192, true);
+	cr_expect(c.sys == 0 && c.ttm == 0 && c.vram == 0);
+
+	/* Exactly the limit fits; a page more names the limit that refused. */
+	c = kfd_limits_charge(KFD_IOC_ALLOC_MEM_FLAGS_GTT, l.ttm_max, true);
+	cr_expect_eq(kfd_limits_reserve(&l, &c, &why), 0);
+	cr_expect_eq(kfd_limits_available(&l), 0);
+	c = kfd_limits_charge(KFD_IOC_ALLOC_MEM_FLAGS_GTT, 4096, true);
+	cr_expect_eq(kfd_limits_reserve(&l, &c, &why), -ENOMEM);
+	cr_expect_str_eq(why, "TTM memory limit");
+	c = kfd_limits_charge(KFD_IOC_ALLOC_MEM_FLAGS_GTT, l.ttm_max, true);
+	kfd_limits_release(&l, &c);
+	cr_expect(l.sys_used == 0 && l.ttm_used == 0 && l.vram_used == 0);
+}
+
+Test(idr, lowest_free_first)
+{
+	struct idr i = {0};
+	int x;
+
+	for (int n = 0; n < 100; n++)
+		cr_assert_eq(idr_alloc(&i, &x, 100), n);
+	cr_expect_eq(idr_alloc(&i, &x, 100), -ENOSPC);
+	idr_remove(&i, 40);
+	idr_remove(&i, 7);
+	cr_expect_null(idr_find(&i, 7));
+	cr_expect_eq(idr_alloc(&i, &x, 100), 7);
+	cr_expect_eq(idr_alloc(&i, &x, 100), 40);
+	cr_expect_eq(i.used, 100);
+	cr_expect_null(idr_find(&i, 1ull << 40));
+	free(i.slot);
+}
+
+Test(rules, by_name)
+{
+	cr_expect_eq(vgpu_rule_set("no_such_rule", true), -ENOENT);
+	cr_expect(vgpu_rule(RULE_vm_fault_evicts));
+	cr_expect_eq(vgpu_rule_set("vm_fault_evicts", false), 0);
+	cr_expect(!vgpu_rule(RULE_vm_fault_evicts));
+	for (unsigned r = 0; r < RULE_COUNT; r++)
+		cr_expect(strlen(vgpu_rule_text((enum vgpu_rule)r)) > 20, "%s says nothing",
+			  vgpu_rule_name((enum vgpu_rule)r));
+}
+
+Test(personality, two_kernels)
+{
+	const struct vgpu_kernel *k;
+
+	cr_assert_eq(vgpu_config_load(), 0);
+	strcpy(vgpu_config.kernel, "6.12");
+	k = vgpu_kernel();
+	cr_expect(k->kfd_minor == 17 && k->nr_end == 0x27 && k->event_page_mmap);
+	strcpy(vgpu_config.kernel, "7.3");
+	k = vgpu_kernel();
+	cr_expect(k->kfd_minor == 23 && k->nr_end == 0x29 && !k->event_page_mmap);
+}
+
+/* ---- sysfs text ---- */
+
+struct tree {
+	unsigned files, links, caches;
+	char properties[4096], bank[256];
+};
+
+static void collect(void *ctx, enum sysfs_kind kind, const char *path, const char *text, size_t len)
+{
+	struct tree *t = ctx;
+
+	t->files += kind == SYSFS_FILE;
+	t->links += kind == SYSFS_LINK;
+	if (strstr(path, "/nodes/1/caches/") && kind == SYSFS_FILE)
+		t->caches++;
+	if (strstr(path, "/nodes/1/properties") && len < sizeof(t->properties))
+		memcpy(t->properties, text, len);
+	if (strstr(path, "/nodes/1/mem_banks/0/properties") && len < sizeof(t->bank))
+		memcpy(t->bank, text, len);
+}
+
+Test(sysfs, topology)
+{
+	static const char *const order[] = {
+		"cpu_cores_count 0\n",
+		"simd_count 80\n",
+		"mem_banks_count 1\n",
+		"caches_count ",
+		"io_links_count 1\n",
+		"simd_id_base 2147487744\n",
+		"max_waves_per_simd 16\n",
+		"lds_size_in_kb 64\n",
+		"num_gws 64\n",
+		"array_count 4\n",
+		"gfx_target_version 110501\n",
+		"device_id 5510\n",
+		"drm_render_minor 128\n",
+		"num_sdma_queues_per_engine 6\n",
+		"cwsr_size 19185664\n",
+		"ctl_stack_size 16384\n",
+		"local_mem_size 0\n",
+		"capability 671326848\n",
+		"debug_prop 1495\n",
+		"unique_id 0\n",
+		"num_xcc 1\n",
+		"max_engine_clk_ccompute ",
+	};
+	struct tree t = {0};
+	const char *at, *next;
+	char count[32];
+
+	configure(40, 128ull << 30, 64ull << 30);
+	sysfs_generate(SYSFS_KFD, collect, &t);
+	cr_expect_gt(t.files, 90);
+	cr_expect_eq(t.caches, 86);
+	snprintf(count, sizeof(count), "caches_count %u\n", t.caches);
+	cr_expect(strstr(t.properties, count));
+	at = t.properties;
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		next = strstr(at, order[i]);
+		cr_expect(next, "%s is missing or out of order", order[i]);
+		if (next)
+			at = next;
+	}
+	cr_expect(strstr(t.bank, "heap_type 1\nsize_in_bytes 68719476736\n"), "%s", t.bank);
+	cr_expect_null(strstr(t.properties, "capability2"));
+}
