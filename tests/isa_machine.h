@@ -11,8 +11,8 @@
 #include "isa/isa.h"
 #include "vm/vm.h"
 
-#define M_CODE	  0x100000000ull
-#define M_MEM	  0x200000000ull
+#define M_CODE    0x100000000ull
+#define M_MEM     0x200000000ull
 #define M_SCRATCH 0x300000000ull
 #define M_SHARED  0x1000000000000ull
 #define M_PRIVATE 0x2000000000000ull
@@ -34,7 +34,7 @@ struct machine {
 	struct vm_port vmem, smem, imem;
 	struct isa_exec x;
 	struct isa_wave *w;
-	unsigned n; /* dwords of code so far */
+	unsigned n;   /* dwords of code so far */
 	uint32_t msg; /* last s_sendmsg */
 };
 
@@ -42,7 +42,7 @@ static struct machine M;
 
 static inline void m_sendmsg(struct isa_exec *x, uint32_t simm, uint32_t m0)
 {
-	(void) x;
+	(void)x;
 	M.msg = simm | m0 << 16;
 }
 
@@ -66,7 +66,7 @@ static inline void m_init(bool wave64)
 	memset(&M, 0, sizeof(M));
 	cr_assert(!vm_pools_init(1 << 20, 16 << 20));
 	cr_assert(!vm_create(&M.vm));
-	M.code = (uint32_t *) (void *) m_place(M_CODE, 8192, VM_X | VM_W);
+	M.code = (uint32_t *)(void *)m_place(M_CODE, 8192, VM_X | VM_W);
 	M.mem = m_place(M_MEM, M_MEM_BYTES, VM_W);
 	M.scratch = m_place(M_SCRATCH, M_LANE_BYTES * 64, VM_W);
 	vm_port_init(&M.vmem, M.vm, VM_CLIENT_TCP);
@@ -147,7 +147,7 @@ static inline void e_sopp(unsigned op, unsigned simm)
 static inline void e_smem(unsigned op, unsigned d, unsigned base, unsigned soff, int off)
 {
 	m_put(0xf4000000 | m_opcode(op) << 18 | d << 6 | base / 2);
-	m_put(soff << 25 | ((uint32_t) off & 0x1fffff));
+	m_put(soff << 25 | ((uint32_t)off & 0x1fffff));
 }
 
 static inline void e_ds(unsigned op, unsigned d, unsigned addr, unsigned d0, unsigned d1,
@@ -161,8 +161,8 @@ static inline void e_ds(unsigned op, unsigned d, unsigned addr, unsigned d0, uns
 static inline void e_flat(unsigned op, unsigned seg, unsigned d, unsigned addr, unsigned data,
 			  unsigned saddr, int off, bool glc)
 {
-	m_put(0xdc000000 | m_opcode(op) << 18 | seg << 16 | (uint32_t) glc << 14 |
-	      ((uint32_t) off & 0x1fff));
+	m_put(0xdc000000 | m_opcode(op) << 18 | seg << 16 | (uint32_t)glc << 14 |
+	      ((uint32_t)off & 0x1fff));
 	m_put(d << 24 | saddr << 16 | data << 8 | addr);
 }
 
@@ -181,7 +181,7 @@ enum { E_OFFEN = 1 << 22, E_IDXEN = 1 << 23 };
 static inline void e_mubuf(unsigned op, unsigned vdata, unsigned vaddr, unsigned srsrc,
 			   unsigned soff, unsigned off, unsigned flags, bool glc)
 {
-	m_put(0xe0000000 | m_opcode(op) << 18 | (uint32_t) glc << 14 | off);
+	m_put(0xe0000000 | m_opcode(op) << 18 | (uint32_t)glc << 14 | off);
 	m_put(soff << 24 | flags | srsrc / 4 << 16 | vdata << 8 | vaddr);
 }
 
@@ -217,12 +217,12 @@ static inline void m_run_ok(void)
 {
 	m_run();
 	cr_assert(M.w->state == WAVE_ENDED, "wave state %u, stop %u at +0x%llx", M.w->state,
-		  M.w->stop, (unsigned long long) (M.w->pc - M_CODE));
+		  M.w->stop, (unsigned long long)(M.w->pc - M_CODE));
 }
 
 static inline uint32_t *m_v(unsigned r)
 {
-	return (uint32_t *) &M.w->v[r];
+	return (uint32_t *)&M.w->v[r];
 }
 
 static inline uint32_t m_lds32(unsigned off)
@@ -243,8 +243,8 @@ static inline uint32_t m_mem32(unsigned off)
 
 static inline void m_set64(unsigned s, uint64_t v)
 {
-	M.w->s[s] = (uint32_t) v;
-	M.w->s[s + 1] = (uint32_t) (v >> 32);
+	M.w->s[s] = (uint32_t)v;
+	M.w->s[s + 1] = (uint32_t)(v >> 32);
 }
 
 #endif

@@ -17,8 +17,8 @@ enum { STRUCTURED = 0, INDEX = 1, EMPTY = 2, RAW = 3 };
 static void desc(uint64_t base, unsigned stride, unsigned swizzle, uint32_t records, unsigned oob,
 		 uint32_t extra)
 {
-	M.w->s[4] = (uint32_t) base;
-	M.w->s[5] = (uint32_t) (base >> 32) | stride << 16 | swizzle << 30;
+	M.w->s[4] = (uint32_t)base;
+	M.w->s[5] = (uint32_t)(base >> 32) | stride << 16 | swizzle << 30;
 	M.w->s[6] = records;
 	M.w->s[7] = extra | oob << 28;
 }
@@ -61,7 +61,8 @@ Test(vgpu_isa_buffer, structured)
 	ramp(0, 0, 1); /* index */
 	ramp(1, 4, 0); /* offset */
 	e_mubuf(ISA_BUFFER_LOAD_B32, 2, 0, 4, M_NULL, 4, E_OFFEN | E_IDXEN, false);
-	e_mubuf(ISA_BUFFER_LOAD_B64, 4, 0, 4, M_NULL, 8, E_OFFEN | E_IDXEN, false); /* 12..20 > 16 */
+	e_mubuf(ISA_BUFFER_LOAD_B64, 4, 0, 4, M_NULL, 8, E_OFFEN | E_IDXEN,
+		false); /* 12..20 > 16 */
 	m_run_ok();
 	for (unsigned l = 0; l < 32; l++) {
 		cr_assert(m_v(2)[l] == (l < 10 ? (16 * l + 8) / 4 : 0));
@@ -135,7 +136,7 @@ Test(vgpu_isa_buffer, typed)
 	memcpy(M.mem, &px, 4);
 	desc(M_MEM, 0, 0, 4096, RAW, sel);
 	e_mtbuf(ISA_TBUFFER_LOAD_FORMAT_XYZW, 4, 0, 4, M_NULL, 0, 0, 42);
-	e_mtbuf(ISA_TBUFFER_LOAD_FORMAT_XYZW, 8, 0, 4, M_NULL, 0, 0, 20); /* 32 uint */
+	e_mtbuf(ISA_TBUFFER_LOAD_FORMAT_XYZW, 8, 0, 4, M_NULL, 0, 0, 20);   /* 32 uint */
 	e_mtbuf(ISA_TBUFFER_STORE_FORMAT_XYZW, 4, 0, 4, M_NULL, 64, 0, 57); /* 4 x f16 */
 	e_mtbuf(ISA_TBUFFER_STORE_FORMAT_XYZW, 4, 0, 4, M_NULL, 80, 0, 36); /* 2_10_10_10 unorm */
 	e_mtbuf(ISA_TBUFFER_LOAD_D16_FORMAT_XY, 12, 0, 4, M_NULL, 0, 0, 42);
@@ -172,7 +173,7 @@ Test(vgpu_isa_buffer, formats_round_trip)
 		if (f->kind == BUF_SNORM) /* -128 and -127 are the same value */
 			raw[0] &= 0x3f3f3f3f;
 		for (unsigned k = buf_bytes(f); k < 16; k++)
-			((uint8_t *) raw)[k] = 0;
+			((uint8_t *)raw)[k] = 0;
 		buf_unpack(f, raw, c);
 		buf_pack(f, c, again);
 		cr_assert(!memcmp(raw, again, 16), "format %u: %08x %08x", i, raw[0], again[0]);

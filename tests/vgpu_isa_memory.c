@@ -18,7 +18,7 @@ static void ramp(unsigned r, uint32_t base, uint32_t step)
 static void lds_fill(void)
 {
 	for (unsigned i = 0; i < M_LDS_BYTES; i++)
-		M.lds[i] = (uint8_t) (i * 7 + i / 256 * 3);
+		M.lds[i] = (uint8_t)(i * 7 + i / 256 * 3);
 }
 
 static uint32_t lds_bytes(unsigned off, unsigned n)
@@ -60,12 +60,12 @@ Test(vgpu_isa_memory, ds_loads)
 		for (unsigned c = 0; c < 4; c++)
 			cr_assert(m_v(16 + c)[l] == lds_bytes(a + 4 + 4 * c, 4));
 		cr_assert(m_v(3)[l] == lds_bytes(b + 1, 1));
-		cr_assert(m_v(4)[l] == (uint32_t) (int8_t) lds_bytes(b + 1, 1));
-		cr_assert(m_v(5)[l] == (uint32_t) (int16_t) lds_bytes(b + 1, 2));
+		cr_assert(m_v(4)[l] == (uint32_t)(int8_t)lds_bytes(b + 1, 1));
+		cr_assert(m_v(5)[l] == (uint32_t)(int16_t)lds_bytes(b + 1, 2));
 		cr_assert(m_v(20)[l] == (0xaaaa0000 | lds_bytes(b, 2)));
 		cr_assert(m_v(21)[l] == (0x5555 | lds_bytes(b, 2) << 16));
 		cr_assert(m_v(22)[l] ==
-			  (0xaaaa0000 | (uint16_t) (int16_t) (int8_t) lds_bytes(b + 1, 1)));
+			  (0xaaaa0000 | (uint16_t)(int16_t)(int8_t)lds_bytes(b + 1, 1)));
 		cr_assert(m_v(23)[l] == (0x5555 | lds_bytes(b + 1, 1) << 16));
 		cr_assert(m_v(40)[l] == lds_bytes(100 + b + 8, 4));
 		cr_assert(m_v(41)[l] == lds_bytes(100 + b + 12, 4));
@@ -153,8 +153,8 @@ Test(vgpu_isa_memory, ds_atomics)
 		{ISA_DS_CMPSTORE_RTN_B64, 1ull << 40, 3, 1ull << 40, 3, true},
 		{ISA_DS_MSKOR_RTN_B64, 0xffull << 32, 0xfull << 32, 0x5ull << 32, 0xf5ull << 32,
 		 true},
-		{ISA_DS_MAX_RTN_F64, 0x3ff0000000000000, 0x4000000000000000, 0,
-		 0x4000000000000000, true},
+		{ISA_DS_MAX_RTN_F64, 0x3ff0000000000000, 0x4000000000000000, 0, 0x4000000000000000,
+		 true},
 		{ISA_DS_CONDXCHG32_RTN_B64, 0x1111111122222222, 0x8000000500000006, 0,
 		 0x0000000522222222, true},
 	};
@@ -166,17 +166,17 @@ Test(vgpu_isa_memory, ds_atomics)
 		memset(M.lds, 0, 64);
 		memcpy(M.lds + 16, &rows[i].mem, 8);
 		m_v(0)[1] = 12;
-		m_v(2)[1] = (uint32_t) rows[i].d0;
-		m_v(3)[1] = (uint32_t) (rows[i].d0 >> 32);
-		m_v(4)[1] = (uint32_t) rows[i].d1;
-		m_v(5)[1] = (uint32_t) (rows[i].d1 >> 32);
+		m_v(2)[1] = (uint32_t)rows[i].d0;
+		m_v(3)[1] = (uint32_t)(rows[i].d0 >> 32);
+		m_v(4)[1] = (uint32_t)rows[i].d1;
+		m_v(5)[1] = (uint32_t)(rows[i].d1 >> 32);
 		e_ds(rows[i].op, 6, 0, 2, 4, 4);
 		m_run_ok();
 		memcpy(&got, M.lds + 16, rows[i].wide ? 8 : 4);
 		cr_assert(got == rows[i].want, "%s: got 0x%llx", isa_op_name(rows[i].op),
-			  (unsigned long long) got);
-		old = m_v(6)[1] | (rows[i].wide ? (uint64_t) m_v(7)[1] << 32 : 0);
-		cr_assert(old == (rows[i].wide ? rows[i].mem : (uint32_t) rows[i].mem),
+			  (unsigned long long)got);
+		old = m_v(6)[1] | (rows[i].wide ? (uint64_t)m_v(7)[1] << 32 : 0);
+		cr_assert(old == (rows[i].wide ? rows[i].mem : (uint32_t)rows[i].mem),
 			  "%s returns the value before", isa_op_name(rows[i].op));
 	}
 }
@@ -222,10 +222,10 @@ Test(vgpu_isa_memory, ds_lane_exchange)
 	M.w->exec = ~(1u << 7);
 	e_ds(ISA_DS_BPERMUTE_B32, 2, 1, 0, 0, 0);
 	e_ds(ISA_DS_PERMUTE_B32, 3, 1, 0, 0, 0);
-	e_ds(ISA_DS_SWIZZLE_B32, 4, 0, 0, 0, 0x8000 | 0x1b);		/* quad reversed */
-	e_ds(ISA_DS_SWIZZLE_B32, 5, 0, 0, 0, 0x1f | 0x10 << 10);	/* xor 16 */
-	e_ds(ISA_DS_SWIZZLE_B32, 6, 0, 0, 0, 0xc000 | 1 << 5);		/* rotate by one */
-	e_ds(ISA_DS_SWIZZLE_B32, 8, 0, 0, 0, 0xe000);			/* bit reversal */
+	e_ds(ISA_DS_SWIZZLE_B32, 4, 0, 0, 0, 0x8000 | 0x1b);     /* quad reversed */
+	e_ds(ISA_DS_SWIZZLE_B32, 5, 0, 0, 0, 0x1f | 0x10 << 10); /* xor 16 */
+	e_ds(ISA_DS_SWIZZLE_B32, 6, 0, 0, 0, 0xc000 | 1 << 5);   /* rotate by one */
+	e_ds(ISA_DS_SWIZZLE_B32, 8, 0, 0, 0, 0xe000);            /* bit reversal */
 	m_run_ok();
 	cr_assert(m_v(2)[0] == 0x1005 && m_v(2)[31] == 0x1004);
 	cr_assert(m_v(2)[2] == 0, "from an inactive lane");
@@ -244,8 +244,8 @@ static void addr64(unsigned r, uint64_t base, uint64_t step)
 	for (unsigned l = 0; l < 32; l++) {
 		uint64_t a = base + l * step;
 
-		m_v(r)[l] = (uint32_t) a;
-		m_v(r + 1)[l] = (uint32_t) (a >> 32);
+		m_v(r)[l] = (uint32_t)a;
+		m_v(r + 1)[l] = (uint32_t)(a >> 32);
 	}
 }
 
@@ -273,9 +273,9 @@ Test(vgpu_isa_memory, global)
 		for (unsigned c = 0; c < 4; c++)
 			cr_assert(m_v(4 + c)[l] == m_mem32(a - 16 + 4 * c));
 		cr_assert(m_v(8)[l] == m_mem32(a + 12));
-		cr_assert(m_v(9)[l] == (uint32_t) (int32_t) (int16_t) (m_mem32(a + 8) >> 16));
+		cr_assert(m_v(9)[l] == (uint32_t)(int32_t)(int16_t)(m_mem32(a + 8) >> 16));
 		cr_assert(m_v(20)[l] == (0xabcd | m_mem32(a + 8) >> 24 << 16));
-		cr_assert((uint16_t) m_mem32(a + 2000) == m_mem32(a + 8) >> 24);
+		cr_assert((uint16_t)m_mem32(a + 2000) == m_mem32(a + 8) >> 24);
 		cr_assert(m_mem32(a - 2048) == m_v(4)[l] && m_mem32(a - 2044) == m_v(5)[l]);
 	}
 }
@@ -356,7 +356,7 @@ Test(vgpu_isa_memory, scratch)
 	e_scratch(ISA_SCRATCH_STORE_B128, 0, 0, 4, M_NULL, 4, true);
 	e_scratch(ISA_SCRATCH_STORE_B32, 0, 0, 4, 0, 8, false);
 	e_scratch(ISA_SCRATCH_STORE_B8, 0, 0, 5, M_NULL, 61, false);
-	e_scratch(ISA_SCRATCH_LOAD_B64, 10, 0, 0, 0, -8, true); /* 32 + 16 - 8 */
+	e_scratch(ISA_SCRATCH_LOAD_B64, 10, 0, 0, 0, -8, true);       /* 32 + 16 - 8 */
 	e_scratch(ISA_SCRATCH_LOAD_B32, 12, 0, 0, M_NULL, 22, false); /* misaligned */
 	m_run_ok();
 	for (unsigned l = 0; l < 32; l++) {
@@ -382,8 +382,8 @@ Test(vgpu_isa_memory, flat_apertures)
 	v = 0x1d51d5;
 	memcpy(M.lds + 132, &v, 4);
 	for (unsigned l = 0; l < 3; l++) {
-		m_v(0)[l] = (uint32_t) a[l];
-		m_v(1)[l] = (uint32_t) (a[l] >> 32);
+		m_v(0)[l] = (uint32_t)a[l];
+		m_v(1)[l] = (uint32_t)(a[l] >> 32);
 	}
 	ramp(2, 0x50, 1);
 	M.w->exec = 7;

@@ -7,7 +7,7 @@ static void stopped(enum isa_stop why, unsigned at)
 {
 	cr_assert(M.w->state == WAVE_HALTED && M.w->stop == why && M.w->pc == M_CODE + at,
 		  "state %u, stop %u at +0x%llx", M.w->state, M.w->stop,
-		  (unsigned long long) (M.w->pc - M_CODE));
+		  (unsigned long long)(M.w->pc - M_CODE));
 }
 
 Test(vgpu_isa_run, branches)
@@ -16,7 +16,7 @@ Test(vgpu_isa_run, branches)
 	e_sopk(ISA_S_MOVK_I32, 0, 0);
 	e_sopk(ISA_S_ADDK_I32, 0, 3); /* +4 */
 	e_sopk(ISA_S_CMPK_LT_U32, 0, 30);
-	e_sopp(ISA_S_CBRANCH_SCC1, (unsigned) -3);
+	e_sopp(ISA_S_CBRANCH_SCC1, (unsigned)-3);
 	e_sop1(ISA_S_GETPC_B64, 2, 0);
 	e_sopk(ISA_S_CALL_B64, 4, 1);
 	e_sopk(ISA_S_MOVK_I32, 0, 99); /* after the return */
@@ -24,8 +24,8 @@ Test(vgpu_isa_run, branches)
 	e_sop1(ISA_S_SETPC_B64, 0, 4); /* the callee */
 	m_run();
 	/* the callee sits one past the call: it is run, returns, then skipped */
-	cr_assert(M.w->s[2] == (uint32_t) M_CODE + 20);
-	cr_assert(M.w->s[4] == (uint32_t) M_CODE + 24 && M.w->s[5] == (uint32_t) (M_CODE >> 32));
+	cr_assert(M.w->s[2] == (uint32_t)M_CODE + 20);
+	cr_assert(M.w->s[4] == (uint32_t)M_CODE + 24 && M.w->s[5] == (uint32_t)(M_CODE >> 32));
 }
 
 Test(vgpu_isa_run, swappc)
@@ -38,7 +38,7 @@ Test(vgpu_isa_run, swappc)
 	e_sopk(ISA_S_MOVK_I32, 7, 8); /* +12 */
 	e_sop1(ISA_S_SETPC_B64, 0, 2);
 	m_run_ok();
-	cr_assert(M.w->s[6] == 7 && M.w->s[7] == 8 && M.w->s[2] == (uint32_t) M_CODE + 4);
+	cr_assert(M.w->s[6] == 7 && M.w->s[7] == 8 && M.w->s[2] == (uint32_t)M_CODE + 4);
 }
 
 Test(vgpu_isa_run, exec_zero)
@@ -84,8 +84,8 @@ Test(vgpu_isa_run, states)
 	/* the handler's own instructions */
 	M.w->priv = 1;
 	M.w->status = 0;
-	M.w->s[OPR_TTMP0] = (uint32_t) M_CODE + 24;
-	M.w->s[OPR_TTMP0 + 1] = 0x00020000 | (uint32_t) (M_CODE >> 32);
+	M.w->s[OPR_TTMP0] = (uint32_t)M_CODE + 24;
+	M.w->s[OPR_TTMP0 + 1] = 0x00020000 | (uint32_t)(M_CODE >> 32);
 	e_sop1(ISA_S_MOV_B32, OPR_TTMP0 + 4, 133);
 	e_sop1(ISA_S_RFE_B64, 0, OPR_TTMP0);
 	m_put(0);
@@ -146,7 +146,7 @@ Test(vgpu_isa_run, budget)
 
 	m_init(false);
 	e_sopk(ISA_S_ADDK_I32, 0, 1);
-	e_sopp(ISA_S_BRANCH, (unsigned) -2);
+	e_sopp(ISA_S_BRANCH, (unsigned)-2);
 	M.w->pc = M_CODE;
 	n = isa_run(&M.x, M.w, 1001);
 	cr_assert(n == 1001 && M.w->insns == 1001 && M.w->s[0] == 501 && M.w->state == WAVE_RUN);
@@ -170,7 +170,7 @@ Test(vgpu_isa_run, code_changes)
 	cr_assert(!vm_bo_alloc(VM_POOL_GTT, 8192, &bo));
 	cr_assert(!vm_map(M.vm, gva(M_CODE), 8192, bo, 0, VM_X | VM_W, VM_MTYPE_NC));
 	other = vm_bo_kmap(bo);
-	M.code = (uint32_t *) (void *) other;
+	M.code = (uint32_t *)(void *)other;
 	e_sopk(ISA_S_MOVK_I32, 0, 3);
 	e_sopp(ISA_S_ENDPGM, 0);
 	M.n = 0;
@@ -182,13 +182,13 @@ Test(vgpu_isa_run, code_changes)
 	M.w->s[4] = 0xb0000007; /* s_movk_i32 s0, 7 */
 	m_set64(2, M_CODE + 28);
 	M.w->exec = 1;
-	e_vop1(ISA_V_MOV_B32, 0, 2);	/* +0 */
-	e_vop1(ISA_V_MOV_B32, 1, 3);	/* +4 */
-	e_vop1(ISA_V_MOV_B32, 2, 4);	/* +8 */
+	e_vop1(ISA_V_MOV_B32, 0, 2);                                /* +0 */
+	e_vop1(ISA_V_MOV_B32, 1, 3);                                /* +4 */
+	e_vop1(ISA_V_MOV_B32, 2, 4);                                /* +8 */
 	e_flat(ISA_GLOBAL_STORE_B32, 2, 0, 0, 2, M_NULL, 0, false); /* +12 */
-	e_sopp(ISA_S_ICACHE_INV, 0);	/* +20 */
-	e_sopp(ISA_S_NOP, 0);		/* +24 */
-	e_sopk(ISA_S_MOVK_I32, 0, 6);	/* +28 */
+	e_sopp(ISA_S_ICACHE_INV, 0);                                /* +20 */
+	e_sopp(ISA_S_NOP, 0);                                       /* +24 */
+	e_sopk(ISA_S_MOVK_I32, 0, 6);                               /* +28 */
 	m_run_ok();
 	cr_assert(M.w->s[0] == 7);
 }
@@ -239,11 +239,11 @@ Test(vgpu_isa_run, wave64)
 	uint32_t *hi;
 
 	m_init(true);
-	hi = (uint32_t *) &M.w->v[M_NVGPR + 1];
+	hi = (uint32_t *)&M.w->v[M_NVGPR + 1];
 	M.w->exec = 0xffff0000ffff0000ull;
 	for (unsigned l = 0; l < 32; l++) {
 		m_v(0)[l] = l;
-		((uint32_t *) &M.w->v[M_NVGPR])[l] = 32 + l;
+		((uint32_t *)&M.w->v[M_NVGPR])[l] = 32 + l;
 	}
 	e_vop2(ISA_V_ADD_NC_U32, 1, 129, 0);
 	m_put(0x7c9800b0); /* v_cmp_gt_u32 vcc, 48, v0 */
@@ -263,7 +263,7 @@ Test(vgpu_isa_run, subvector_loop)
 	/* the body runs for the low half, then for the high one */
 	e_sopk(ISA_S_SUBVECTOR_LOOP_BEGIN, 4, 2);
 	e_sopk(ISA_S_ADDK_I32, 0, 1);
-	e_sopk(ISA_S_SUBVECTOR_LOOP_END, 4, (unsigned) -2);
+	e_sopk(ISA_S_SUBVECTOR_LOOP_END, 4, (unsigned)-2);
 	m_run_ok();
 	cr_assert(M.w->s[0] == 2 && M.w->exec == ~0ull);
 }

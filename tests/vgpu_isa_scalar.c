@@ -31,17 +31,16 @@ static void check(const struct row *r, bool dst64, bool a64, bool b64, bool unar
 		e_sop1(r->op, 4, 0);
 	else
 		e_sop2(r->op, 4, 0, 2);
-	(void) b64;
+	(void)b64;
 	m_run_ok();
-	got = M.w->s[4] | (uint64_t) M.w->s[5] << 32;
+	got = M.w->s[4] | (uint64_t)M.w->s[5] << 32;
 	if (!dst64)
 		got &= 0xffffffff;
 	cr_assert(got == r->want, "%s 0x%llx, 0x%llx: got 0x%llx, wanted 0x%llx",
-		  isa_op_name(r->op), (unsigned long long) r->a, (unsigned long long) r->b,
-		  (unsigned long long) got, (unsigned long long) r->want);
+		  isa_op_name(r->op), (unsigned long long)r->a, (unsigned long long)r->b,
+		  (unsigned long long)got, (unsigned long long)r->want);
 	cr_assert(M.w->scc == (r->scc == 2 ? r->scc_in : r->scc), "%s 0x%llx, 0x%llx: scc %u",
-		  isa_op_name(r->op), (unsigned long long) r->a, (unsigned long long) r->b,
-		  M.w->scc);
+		  isa_op_name(r->op), (unsigned long long)r->a, (unsigned long long)r->b, M.w->scc);
 }
 
 Test(vgpu_isa_scalar, sop2_32)
@@ -173,15 +172,15 @@ Test(vgpu_isa_scalar, saveexec)
 	M.w->exec = 0x00ffff00;
 	e_sop1(ISA_S_AND_SAVEEXEC_B32, 4, 0);
 	m_run_ok();
-	cr_assert(M.w->s[4] == 0x00ffff00 && (uint32_t) M.w->exec == 0xff00 && M.w->scc == 1);
+	cr_assert(M.w->s[4] == 0x00ffff00 && (uint32_t)M.w->exec == 0xff00 && M.w->scc == 1);
 	M.w->exec = 0x00ffff00;
 	e_sop1(ISA_S_AND_NOT1_WREXEC_B32, 4, 0); /* s0 & ~exec */
 	m_run_ok();
-	cr_assert(M.w->s[4] == 0xff && (uint32_t) M.w->exec == 0xff);
+	cr_assert(M.w->s[4] == 0xff && (uint32_t)M.w->exec == 0xff);
 	M.w->exec = 0x00ffff00;
 	e_sop1(ISA_S_AND_NOT0_SAVEEXEC_B32, 4, 0); /* ~s0 & exec */
 	m_run_ok();
-	cr_assert((uint32_t) M.w->exec == 0x00ff0000);
+	cr_assert((uint32_t)M.w->exec == 0x00ff0000);
 }
 
 Test(vgpu_isa_scalar, constants_and_literals)
@@ -201,8 +200,8 @@ Test(vgpu_isa_scalar, constants_and_literals)
 	cr_assert(M.w->s[8] == 0 && M.w->s[9] == 0x3ff00000);
 	cr_assert(M.w->s[10] == 0x80000001 && M.w->s[11] == 0);
 	cr_assert(M.w->s[12] == 0xc0000000 && M.w->s[13] == 0xffffffff);
-	cr_assert(M.w->s[14] == 0 && M.w->s[15] == (uint32_t) (M_SHARED >> 32));
-	cr_assert(M.w->s[16] == ~0u && M.w->s[17] == (uint32_t) (M_PRIVATE >> 32));
+	cr_assert(M.w->s[14] == 0 && M.w->s[15] == (uint32_t)(M_SHARED >> 32));
+	cr_assert(M.w->s[16] == ~0u && M.w->s[17] == (uint32_t)(M_PRIVATE >> 32));
 }
 
 Test(vgpu_isa_scalar, compares)
@@ -212,13 +211,13 @@ Test(vgpu_isa_scalar, compares)
 		uint32_t a, b;
 		unsigned scc;
 	} rows[] = {
-		{ISA_S_CMP_LT_I32, 0xffffffff, 1, 1},	{ISA_S_CMP_LT_U32, 0xffffffff, 1, 0},
-		{ISA_S_CMP_LG_U32, 1, 1, 0},		{ISA_S_BITCMP1_B32, 0x10, 36, 1},
-		{ISA_S_BITCMP0_B32, 0x10, 4, 0},	{ISA_S_CMP_LT_F32, 0xbf800000, 0, 1},
-		{ISA_S_CMP_EQ_F32, 0x80000000, 0, 1},	{ISA_S_CMP_NEQ_F32, 0x7fc00000, 0, 1},
-		{ISA_S_CMP_U_F32, 0x7fc00000, 0, 1},	{ISA_S_CMP_LG_F32, 0x7fc00000, 0, 0},
-		{ISA_S_CMP_NLG_F32, 0x7fc00000, 0, 1},	{ISA_S_CMP_GT_F16, 0x4000, 0x3c00, 1},
-		{ISA_S_CMP_O_F16, 0x7e00, 0x3c00, 0},	{ISA_S_CMP_GE_F16, 0x3c00, 0x3c00, 1},
+		{ISA_S_CMP_LT_I32, 0xffffffff, 1, 1},  {ISA_S_CMP_LT_U32, 0xffffffff, 1, 0},
+		{ISA_S_CMP_LG_U32, 1, 1, 0},           {ISA_S_BITCMP1_B32, 0x10, 36, 1},
+		{ISA_S_BITCMP0_B32, 0x10, 4, 0},       {ISA_S_CMP_LT_F32, 0xbf800000, 0, 1},
+		{ISA_S_CMP_EQ_F32, 0x80000000, 0, 1},  {ISA_S_CMP_NEQ_F32, 0x7fc00000, 0, 1},
+		{ISA_S_CMP_U_F32, 0x7fc00000, 0, 1},   {ISA_S_CMP_LG_F32, 0x7fc00000, 0, 0},
+		{ISA_S_CMP_NLG_F32, 0x7fc00000, 0, 1}, {ISA_S_CMP_GT_F16, 0x4000, 0x3c00, 1},
+		{ISA_S_CMP_O_F16, 0x7e00, 0x3c00, 0},  {ISA_S_CMP_GE_F16, 0x3c00, 0x3c00, 1},
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -309,7 +308,7 @@ Test(vgpu_isa_scalar, float_modes)
 	m_run_ok();
 	cr_assert(M.w->s[4] == 0 && (M.w->mode & 0xff) == 0xc0);
 	M.w->s[0] = f(1);
-	M.w->s[1] = 0x33000000; /* 2^-25 */
+	M.w->s[1] = 0x33000000;      /* 2^-25 */
 	e_sopp(ISA_S_ROUND_MODE, 1); /* f32 up */
 	e_sop2(ISA_S_ADD_F32, 4, 0, 1);
 	e_sopp(ISA_S_ROUND_MODE, 2); /* f32 down */
@@ -337,8 +336,8 @@ Test(vgpu_isa_scalar, memory)
 	cr_assert(M.w->s[4] == 0x1001 && M.w->s[6] == 0x1004 && M.w->s[7] == 0x1005);
 	cr_assert(!memcmp(&M.w->s[16], v, sizeof(v)) && M.w->s[5] == 0);
 	/* a buffer ends where its records end */
-	M.w->s[8] = (uint32_t) (M_MEM + 64);
-	M.w->s[9] = (uint32_t) ((M_MEM + 64) >> 32);
+	M.w->s[8] = (uint32_t)(M_MEM + 64);
+	M.w->s[9] = (uint32_t)((M_MEM + 64) >> 32);
 	M.w->s[10] = 12;
 	M.w->s[11] = 0;
 	e_smem(ISA_S_BUFFER_LOAD_B128, 16, 8, M_NULL, 0);
@@ -365,7 +364,7 @@ Test(vgpu_isa_scalar, movrel)
 Test(vgpu_isa_scalar, hwregs)
 {
 	M.w->hw_id1 = 0x12345678;
-	e_sopk(ISA_S_GETREG_B32, 4, 23 | 8 << 6 | 7 << 11); /* HW_ID1, bits 15:8 */
+	e_sopk(ISA_S_GETREG_B32, 4, 23 | 8 << 6 | 7 << 11);      /* HW_ID1, bits 15:8 */
 	e_sopk(ISA_S_SETREG_IMM32_B32, 0, 1 | 4 << 6 | 3 << 11); /* MODE[7:4] */
 	m_put(0xc);
 	e_sopk(ISA_S_GETREG_B32, 5, 1 | 31 << 11);
@@ -375,10 +374,9 @@ Test(vgpu_isa_scalar, hwregs)
 	m_run_ok();
 	cr_assert(M.w->s[4] == 0x56);
 	cr_assert(M.w->s[5] == 0x3c0 && M.w->mode == 0x3c0);
-	cr_assert((uint32_t) M.w->flat_scratch == 0xabcd0000);
+	cr_assert((uint32_t)M.w->flat_scratch == 0xabcd0000);
 	cr_assert(M.w->s[6] == (0x2 | 0x1 << 16), "private and shared aperture, bits 63:48");
 	e_sopk(ISA_S_GETREG_B32, 4, 9 | 31 << 11); /* no such register */
 	m_run();
-	cr_assert(M.w->state == WAVE_HALTED && M.w->stop == STOP_UNSUPPORTED &&
-		  M.w->pc == M_CODE);
+	cr_assert(M.w->state == WAVE_HALTED && M.w->stop == STOP_UNSUPPORTED && M.w->pc == M_CODE);
 }

@@ -17,11 +17,11 @@
 #include "isa/isa.h"
 #include "vm/vm.h"
 
-#define CODE_VA	     0x100000000ull
-#define ARGS_VA	     0x200000000ull
-#define DATA_VA	     0x300000000ull
-#define QUANTUM	     4096u
-#define MAX_WAVES    32u
+#define CODE_VA   0x100000000ull
+#define ARGS_VA   0x200000000ull
+#define DATA_VA   0x300000000ull
+#define QUANTUM   4096u
+#define MAX_WAVES 32u
 
 struct machine {
 	struct vm *vm;
@@ -46,7 +46,7 @@ static void *slurp(const char *name, size_t *n)
 		return NULL;
 	}
 	if (!fseek(f, 0, SEEK_END) && (end = ftell(f)) >= 0 && !fseek(f, 0, SEEK_SET)) {
-		*n = (size_t) end;
+		*n = (size_t)end;
 		p = malloc(*n + 1);
 		if (p && fread(p, 1, *n, f) != *n) {
 			free(p);
@@ -61,7 +61,7 @@ static void *place(struct vm *vm, uint64_t va, uint64_t size, unsigned perm)
 {
 	struct vm_bo *bo;
 
-	size = (size + VM_PAGE - 1) & ~(uint64_t) (VM_PAGE - 1);
+	size = (size + VM_PAGE - 1) & ~(uint64_t)(VM_PAGE - 1);
 	if (vm_bo_alloc(VM_POOL_GTT, size, &bo) ||
 	    vm_map(vm, gva(va), size, bo, 0, perm, VM_MTYPE_NC))
 		return NULL;
@@ -70,8 +70,8 @@ static void *place(struct vm *vm, uint64_t va, uint64_t size, unsigned perm)
 
 static bool load_code(struct vm *vm, const uint8_t *elf, size_t n)
 {
-	const Elf64_Ehdr *e = (const void *) elf;
-	const Elf64_Phdr *p = (const void *) (elf + e->e_phoff);
+	const Elf64_Ehdr *e = (const void *)elf;
+	const Elf64_Phdr *p = (const void *)(elf + e->e_phoff);
 	uint64_t end = 0;
 	uint8_t *to;
 
@@ -92,29 +92,29 @@ static uint64_t integer(json_t *o, const char *key)
 	json_t *v = json_object_get(o, key);
 
 	return json_is_string(v) ? strtoull(json_string_value(v), NULL, 0)
-				 : (uint64_t) json_integer_value(v);
+				 : (uint64_t)json_integer_value(v);
 }
 
 static unsigned dim(json_t *o, const char *key, unsigned i)
 {
-	return (unsigned) json_integer_value(json_array_get(json_object_get(o, key), i));
+	return (unsigned)json_integer_value(json_array_get(json_object_get(o, key), i));
 }
 
 static void wave_start(struct isa_wave *w, json_t *k, unsigned i, const unsigned group[3],
 		       unsigned threads, unsigned nvgpr)
 {
 	json_t *d = json_object_get(k, "descriptor");
-	unsigned s = (unsigned) integer(d, "user_sgprs"), first = 32 * i;
+	unsigned s = (unsigned)integer(d, "user_sgprs"), first = 32 * i;
 
 	memset(w, 0, sizeof(*w));
 	w->pc = CODE_VA + integer(d, "entry_vaddr");
 	w->exec = threads - first >= 32 ? 0xffffffffu : (1u << (threads - first)) - 1;
-	w->s[0] = (uint32_t) ARGS_VA;
-	w->s[1] = (uint32_t) (ARGS_VA >> 32);
+	w->s[0] = (uint32_t)ARGS_VA;
+	w->s[1] = (uint32_t)(ARGS_VA >> 32);
 	for (unsigned c = 0; c < 3; c++)
 		if (dim(d, "wg_id_xyz", c))
 			w->s[s++] = group[c];
-	w->mode = (uint32_t) (integer(d, "rsrc1") >> 12 & 0xff) | 3u << 8;
+	w->mode = (uint32_t)(integer(d, "rsrc1") >> 12 & 0xff) | 3u << 8;
 	w->nvgpr = nvgpr;
 	for (unsigned l = 0; l < 32; l++)
 		w->v[0][l] = first + l;
@@ -141,7 +141,7 @@ static bool run_group(struct machine *m, unsigned waves)
 				vm_read(&m->imem, VM_FETCH, gva(w->pc), words, sizeof(words), 0);
 				isa_disasm(words, 4, w->pc, text, sizeof(text));
 				fprintf(stderr, "isa_bench: wave stopped (%u) at +0x%llx: %s\n",
-					w->stop, (unsigned long long) (w->pc - CODE_VA), text);
+					w->stop, (unsigned long long)(w->pc - CODE_VA), text);
 				return false;
 			}
 			ended += w->state == WAVE_ENDED;
@@ -160,7 +160,7 @@ static double now(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 /* Argument buffers and the kernarg block. Returns the output buffer. */
@@ -181,7 +181,7 @@ static uint8_t *arguments(struct vm *vm, json_t *args)
 		uint8_t *p;
 
 		if (!bytes) {
-			uint32_t v = (uint32_t) integer(a, "u32");
+			uint32_t v = (uint32_t)integer(a, "u32");
 
 			memcpy(kernarg + at, &v, 4);
 			at += 4;
@@ -204,7 +204,7 @@ static uint8_t *arguments(struct vm *vm, json_t *args)
 		at = (at + 7) & ~7u;
 		memcpy(kernarg + at, &va, 8);
 		at += 8;
-		va += (bytes + (1 << 20)) & ~(uint64_t) (VM_PAGE - 1);
+		va += (bytes + (1 << 20)) & ~(uint64_t)(VM_PAGE - 1);
 	}
 	return out;
 }
@@ -214,7 +214,7 @@ static double bench(const char *name, json_t *k)
 {
 	json_t *d = json_object_get(k, "descriptor"), *expect = json_object_get(k, "expect");
 	unsigned threads = dim(k, "block", 0) * dim(k, "block", 1) * dim(k, "block", 2);
-	unsigned waves = (threads + 31) / 32, nvgpr = (unsigned) integer(d, "vgprs"), group[3];
+	unsigned waves = (threads + 31) / 32, nvgpr = (unsigned)integer(d, "vgprs"), group[3];
 	uint64_t lds = integer(d, "lds"), insns = 0;
 	struct machine m = {0};
 	uint8_t *out, *code;
@@ -238,7 +238,7 @@ static double bench(const char *name, json_t *k)
 	m.x.vmem = &m.vmem;
 	m.x.smem = &m.smem;
 	m.x.imem = &m.imem;
-	m.x.lds_size = (uint32_t) ((lds + 511) & ~511ull);
+	m.x.lds_size = (uint32_t)((lds + 511) & ~511ull);
 	m.x.lds = lds ? aligned_alloc(128, m.x.lds_size) : NULL;
 	for (unsigned i = 0; i < waves; i++)
 		m.wave[i] = aligned_alloc(128, isa_wave_bytes(nvgpr, false));
@@ -255,7 +255,7 @@ static double bench(const char *name, json_t *k)
 	t = now() - t;
 	ok = ok && !memcmp(out, want, n);
 	printf("%-10s %12llu wave instructions %8.3f s %7.2f M/s %s\n", name,
-	       (unsigned long long) insns, t, (double) insns / t / 1e6, ok ? "exact" : "WRONG");
+	       (unsigned long long)insns, t, (double)insns / t / 1e6, ok ? "exact" : "WRONG");
 	isa_exec_fini(&m.x);
 	for (unsigned i = 0; i < waves; i++)
 		free(m.wave[i]);
@@ -263,7 +263,7 @@ static double bench(const char *name, json_t *k)
 	free(want);
 	free(code);
 	vm_destroy(m.vm);
-	return ok ? (double) insns / t : 0;
+	return ok ? (double)insns / t : 0;
 }
 
 int main(int argc, char **argv)

@@ -28,10 +28,10 @@ enum {
 	BUDGET = 1000000,
 };
 
-#define MODE	     0x3c0u
-#define CODE_VA	     0x100000000ull
+#define MODE         0x3c0u
+#define CODE_VA      0x100000000ull
 #define KERNARG_VA   0x200000000ull
-#define OUT_VA	     0x300000000ull
+#define OUT_VA       0x300000000ull
 #define SCRATCH_VA   0x400000000ull
 #define SHARED_BASE  0x1000000000000ull
 #define PRIVATE_BASE 0x2000000000000ull
@@ -69,7 +69,7 @@ static bool machine_init(struct machine *m)
 	m->kernarg = place(m->vm, KERNARG_VA, VM_PAGE, VM_W);
 	m->out = place(m->vm, OUT_VA, OUT_BYTES, VM_W);
 	if (!m->code || !m->kernarg || !m->out ||
-	    !place(m->vm, SCRATCH_VA, (uint64_t) SCRATCH_LANE * 32 * MAX_WAVES, VM_W))
+	    !place(m->vm, SCRATCH_VA, (uint64_t)SCRATCH_LANE * 32 * MAX_WAVES, VM_W))
 		return false;
 	m->lds = aligned_alloc(128, LDS_BYTES);
 	for (unsigned i = 0; i < MAX_WAVES; i++)
@@ -95,7 +95,7 @@ static unsigned from_hex(const char *s, uint8_t *out, unsigned max)
 	unsigned n = 0, v;
 
 	for (; n < max && sscanf(s, "%2x", &v) == 1; s += 2)
-		out[n++] = (uint8_t) v;
+		out[n++] = (uint8_t)v;
 	return n;
 }
 
@@ -107,10 +107,10 @@ static void wave_start(struct machine *m, unsigned i, unsigned lanes)
 	memset(w, 0, isa_wave_bytes(NVGPR, false));
 	w->pc = CODE_VA;
 	w->exec = here == 32 ? 0xffffffffu : (1u << here) - 1;
-	w->s[0] = (uint32_t) KERNARG_VA;
-	w->s[1] = (uint32_t) (KERNARG_VA >> 32);
+	w->s[0] = (uint32_t)KERNARG_VA;
+	w->s[1] = (uint32_t)(KERNARG_VA >> 32);
 	w->mode = MODE;
-	w->flat_scratch = SCRATCH_VA + (uint64_t) i * SCRATCH_LANE * 32;
+	w->flat_scratch = SCRATCH_VA + (uint64_t)i * SCRATCH_LANE * 32;
 	w->scratch_lane_bytes = SCRATCH_LANE;
 	w->lds_size = LDS_BYTES;
 	w->wave_in_group = i;
@@ -122,7 +122,7 @@ static void wave_start(struct machine *m, unsigned i, unsigned lanes)
 /* Runs all waves to their end, barriers included. NULL, or why one stopped. */
 static const char *run(struct machine *m, unsigned lanes, char *why, size_t n)
 {
-	static const char *const stops[] = {"halted",	   "unsupported", "illegal instruction",
+	static const char *const stops[] = {"halted",       "unsupported", "illegal instruction",
 					    "memory fault", "fetch fault", "trap"};
 	unsigned waves = (lanes + 31) / 32, ended = 0, waiting = 0;
 
@@ -144,7 +144,7 @@ static const char *run(struct machine *m, unsigned lanes, char *why, size_t n)
 				vm_read(&m->imem, VM_FETCH, gva(w->pc), words, sizeof(words), 0);
 				isa_disasm(words, 4, w->pc, text, sizeof(text));
 				snprintf(why, n, "%s at +0x%llx: %s", stops[w->stop],
-					 (unsigned long long) (w->pc - CODE_VA), text);
+					 (unsigned long long)(w->pc - CODE_VA), text);
 				return why;
 			}
 			ended += w->state == WAVE_ENDED;
@@ -161,7 +161,7 @@ static const char *run(struct machine *m, unsigned lanes, char *why, size_t n)
 static float half_to_float(uint16_t h)
 {
 	int e = h >> 10 & 31;
-	float m = (float) (h & 1023), s = h & 0x8000 ? -1 : 1;
+	float m = (float)(h & 1023), s = h & 0x8000 ? -1 : 1;
 
 	if (e == 31)
 		return m != 0 ? NAN : s * INFINITY;
@@ -185,7 +185,7 @@ static bool within(const uint32_t *got, const uint32_t *want, unsigned i, unsign
 
 	if (got[i] == want[i] || near(a.f, b.f, tol))
 		return true;
-	if (near(half_to_float((uint16_t) got[i]), half_to_float((uint16_t) want[i]), tol) &&
+	if (near(half_to_float((uint16_t)got[i]), half_to_float((uint16_t)want[i]), tol) &&
 	    near(half_to_float(got[i] >> 16), half_to_float(want[i] >> 16), tol))
 		return true;
 	/* lanes are next to each other, registers are not: a double lies `n` dwords apart */
@@ -228,9 +228,7 @@ static bool contains(json_t *array, unsigned dword)
 	json_t *e;
 	size_t i;
 
-	json_array_foreach(array, i, e)
-		if (json_integer_value(e) == (json_int_t) dword)
-			return true;
+	json_array_foreach(array, i, e) if (json_integer_value(e) == (json_int_t)dword) return true;
 	return false;
 }
 
@@ -238,12 +236,12 @@ static bool contains(json_t *array, unsigned dword)
 static const char *vector(struct machine *m, json_t *v, char *why, size_t n)
 {
 	static uint32_t want[OUT_BYTES / 4], lanes64[64];
-	unsigned lanes = (unsigned) json_integer_value(json_object_get(v, "lanes")), at = 0, dwords;
+	unsigned lanes = (unsigned)json_integer_value(json_object_get(v, "lanes")), at = 0, dwords;
 	const char *kind = json_string_value(json_object_get(v, "kind")), *stop;
 	json_t *addr_dep = json_object_get(v, "addr_dep"), *e;
 	const char *const parts[] = {"pro", "body", "epi"};
 	bool exact = json_is_true(json_object_get(v, "exact"));
-	const uint32_t *got = (const uint32_t *) (const void *) m->out;
+	const uint32_t *got = (const uint32_t *)(const void *)m->out;
 	uint64_t out_va = OUT_VA;
 	double tol = tolerance(v);
 	size_t i;
@@ -259,7 +257,7 @@ static const char *vector(struct machine *m, json_t *v, char *why, size_t n)
 
 		at += from_hex(hex ? hex : "", m->code + at, CODE_BYTES - at);
 	}
-	dwords = from_hex(json_string_value(json_object_get(v, "out")), (uint8_t *) want,
+	dwords = from_hex(json_string_value(json_object_get(v, "out")), (uint8_t *)want,
 			  sizeof(want)) /
 		 4;
 	isa_icache_invalidate();
@@ -272,7 +270,7 @@ static const char *vector(struct machine *m, json_t *v, char *why, size_t n)
 	}
 	json_array_foreach(json_object_get(v, "checked"), i, e)
 	{
-		unsigned d = (unsigned) json_integer_value(e);
+		unsigned d = (unsigned)json_integer_value(e);
 
 		if (d >= dwords || contains(addr_dep, d))
 			continue;

@@ -7,12 +7,13 @@
 #include "isa/buffer.h"
 
 #define F(i, k, ...)                                                                               \
-	[i] = {.n = sizeof((uint8_t[]) {__VA_ARGS__}), .bits = {__VA_ARGS__}, .kind = BUF_##k}
+	[i] = {.n = sizeof((uint8_t[]){__VA_ARGS__}), .bits = {__VA_ARGS__}, .kind = BUF_##k}
 #define SIX(i, ...)                                                                                \
 	F(i, UNORM, __VA_ARGS__), F(i + 1, SNORM, __VA_ARGS__), F(i + 2, USCALED, __VA_ARGS__),    \
 		F(i + 3, SSCALED, __VA_ARGS__), F(i + 4, UINT, __VA_ARGS__),                       \
 		F(i + 5, SINT, __VA_ARGS__)
-#define THREE(i, ...) F(i, UINT, __VA_ARGS__), F(i + 1, SINT, __VA_ARGS__), F(i + 2, FLOAT, __VA_ARGS__)
+#define THREE(i, ...)                                                                              \
+	F(i, UINT, __VA_ARGS__), F(i + 1, SINT, __VA_ARGS__), F(i + 2, FLOAT, __VA_ARGS__)
 
 static const struct buf_format formats[64] = {
 	SIX(1, 8),
@@ -77,7 +78,7 @@ uint32_t buf_one(const struct buf_format *f)
  * its low bits and sign. */
 static uint32_t small_float(uint32_t v, unsigned bits)
 {
-	return bits_of(_cvtsh_ss((unsigned short) (v << (15 - bits))));
+	return bits_of(_cvtsh_ss((unsigned short)(v << (15 - bits))));
 }
 
 static uint32_t to_small(float f, unsigned bits)
@@ -94,24 +95,24 @@ static uint32_t to_small(float f, unsigned bits)
 
 static uint32_t decode(enum buf_kind kind, uint32_t v, unsigned bits)
 {
-	int32_t s = (int32_t) (v << (32 - bits)) >> (32 - bits);
-	double top = ldexp(1, (int) bits) - 1, half = ldexp(1, (int) bits - 1) - 1;
+	int32_t s = (int32_t)(v << (32 - bits)) >> (32 - bits);
+	double top = ldexp(1, (int)bits) - 1, half = ldexp(1, (int)bits - 1) - 1;
 
 	switch (kind) {
 	case BUF_UNORM:
-		return bits_of((float) (v / top));
+		return bits_of((float)(v / top));
 	case BUF_SNORM:
-		return bits_of(s < -half ? -1.0f : (float) (s / half));
+		return bits_of(s < -half ? -1.0f : (float)(s / half));
 	case BUF_USCALED:
-		return bits_of((float) v);
+		return bits_of((float)v);
 	case BUF_SSCALED:
-		return bits_of((float) s);
+		return bits_of((float)s);
 	case BUF_SINT:
-		return (uint32_t) s;
+		return (uint32_t)s;
 	case BUF_FLOAT:
 		if (bits == 32)
 			return v;
-		return bits == 16 ? bits_of(_cvtsh_ss((unsigned short) v)) : small_float(v, bits);
+		return bits == 16 ? bits_of(_cvtsh_ss((unsigned short)v)) : small_float(v, bits);
 	case BUF_UINT:
 		break;
 	}
@@ -128,31 +129,31 @@ static double clamp(double v, double lo, double hi)
 static uint32_t encode(enum buf_kind kind, uint32_t v, unsigned bits)
 {
 	uint32_t mask = bits == 32 ? ~0u : (1u << bits) - 1;
-	double f = (double) float_of(v);
-	double top = ldexp(1, (int) bits) - 1, half = ldexp(1, (int) bits - 1) - 1;
+	double f = (double)float_of(v);
+	double top = ldexp(1, (int)bits) - 1, half = ldexp(1, (int)bits - 1) - 1;
 	int64_t lo = -(1ll << (bits - 1)), hi = (1ll << (bits - 1)) - 1;
 
 	switch (kind) {
 	case BUF_UNORM:
-		return (uint32_t) rint(clamp(f, 0, 1) * top);
+		return (uint32_t)rint(clamp(f, 0, 1) * top);
 	case BUF_SNORM:
-		return (uint32_t) (int32_t) rint(clamp(f, -1, 1) * half) & mask;
+		return (uint32_t)(int32_t)rint(clamp(f, -1, 1) * half) & mask;
 	case BUF_USCALED:
-		return (uint32_t) clamp(f, 0, top);
+		return (uint32_t)clamp(f, 0, top);
 	case BUF_SSCALED:
-		return (uint32_t) (int32_t) clamp(f, (double) lo, (double) hi) & mask;
+		return (uint32_t)(int32_t)clamp(f, (double)lo, (double)hi) & mask;
 	case BUF_UINT:
 		return v > mask ? mask : v;
 	case BUF_SINT: {
-		int64_t s = (int32_t) v;
+		int64_t s = (int32_t)v;
 
-		return (uint32_t) (s < lo ? lo : s > hi ? hi : s) & mask;
+		return (uint32_t)(s < lo ? lo : s > hi ? hi : s) & mask;
 	}
 	case BUF_FLOAT:
 		if (bits == 16)
-			return _cvtss_sh((float) f, _MM_FROUND_TO_NEAREST_INT);
+			return _cvtss_sh((float)f, _MM_FROUND_TO_NEAREST_INT);
 		if (bits != 32)
-			return to_small((float) f, bits);
+			return to_small((float)f, bits);
 		break;
 	}
 	return v;
@@ -165,8 +166,8 @@ void buf_unpack(const struct buf_format *f, const uint32_t raw[4], uint32_t c[4]
 	c[0] = c[1] = c[2] = 0;
 	c[3] = buf_one(f);
 	for (unsigned i = 0; i < f->n; at += f->bits[i++]) {
-		uint64_t two = raw[at / 32] | (uint64_t) (at / 32 < 3 ? raw[at / 32 + 1] : 0) << 32;
-		uint32_t v = (uint32_t) (two >> (at % 32));
+		uint64_t two = raw[at / 32] | (uint64_t)(at / 32 < 3 ? raw[at / 32 + 1] : 0) << 32;
+		uint32_t v = (uint32_t)(two >> (at % 32));
 
 		if (f->bits[i] < 32)
 			v &= (1u << f->bits[i]) - 1;
@@ -186,7 +187,7 @@ void buf_pack(const struct buf_format *f, const uint32_t c[4], uint32_t raw[4])
 uint16_t buf_narrow(const struct buf_format *f, uint32_t v)
 {
 	if (f->kind == BUF_UINT || f->kind == BUF_SINT)
-		return (uint16_t) v;
+		return (uint16_t)v;
 	return _cvtss_sh(float_of(v), _MM_FROUND_TO_NEAREST_INT);
 }
 
@@ -195,6 +196,6 @@ uint32_t buf_widen(const struct buf_format *f, uint16_t v)
 	if (f->kind == BUF_UINT)
 		return v;
 	if (f->kind == BUF_SINT)
-		return (uint32_t) (int32_t) (int16_t) v;
+		return (uint32_t)(int32_t)(int16_t)v;
 	return bits_of(_cvtsh_ss(v));
 }

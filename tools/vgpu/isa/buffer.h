@@ -7,7 +7,7 @@
 enum buf_kind { BUF_UNORM, BUF_SNORM, BUF_USCALED, BUF_SSCALED, BUF_UINT, BUF_SINT, BUF_FLOAT };
 
 struct buf_format {
-	uint8_t n;	/* components */
+	uint8_t n;       /* components */
 	uint8_t bits[4]; /* of each, from the low end of the element */
 	uint8_t kind;
 };

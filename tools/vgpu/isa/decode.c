@@ -13,7 +13,7 @@ static unsigned bits(uint32_t w, unsigned hi, unsigned lo)
 
 static int32_t sext(uint32_t v, unsigned n)
 {
-	return (int32_t) (v << (32 - n)) >> (32 - n);
+	return (int32_t)(v << (32 - n)) >> (32 - n);
 }
 
 int isa_dec_word(struct isa_dec *d, uint32_t *w)
@@ -145,7 +145,7 @@ static int dec_sopk(struct isa_dec *d, const struct isa_shape *sh, uint32_t w0)
 	struct isa_insn *in = d->in;
 	unsigned reg = bits(w0, 22, 16);
 
-	in->imm = (int16_t) w0;
+	in->imm = (int16_t)w0;
 	if (in->op == ISA_S_SETREG_IMM32_B32) {
 		in->src[0] = OPR_LITERAL;
 		return isa_dec_literal(d);
@@ -329,7 +329,7 @@ static int dec_named(struct isa_dec *d, uint32_t w0, enum isa_fmt fmt, unsigned 
 	uint32_t w1;
 	int err;
 
-	(void) w0;
+	(void)w0;
 	err = set_op(d, fmt, opcode, &sh);
 	if (err)
 		return err;
@@ -384,7 +384,7 @@ static int dec_scalar(struct isa_dec *d, uint32_t w0)
 	}
 	if (w0 >> 23 == 0x17f) {
 		err = set_op(d, ISA_SOPP, bits(w0, 22, 16), &sh);
-		d->in->imm = (int16_t) w0;
+		d->in->imm = (int16_t)w0;
 		if (!err && sh->forms & F_BARE && w0 & 0xffff)
 			return -EILSEQ;
 		return err;

@@ -57,10 +57,10 @@ static int vsrc(struct isa_dec *d, unsigned code, unsigned w, unsigned cls, uint
 static bool dpp_ctrl_ok(unsigned c)
 {
 	if (c < 0x100 || c == 0x140 || c == 0x141)
-		return true;		 /* quad_perm, row_mirror, row_half_mirror */
+		return true; /* quad_perm, row_mirror, row_half_mirror */
 	if (c >= 0x150 && c <= 0x16f)
-		return true;		 /* row_share, row_xmask */
-	return c < 0x130 && c & 15;	 /* row_shl, row_shr, row_ror by 1..15 */
+		return true;        /* row_share, row_xmask */
+	return c < 0x130 && c & 15; /* row_shl, row_shr, row_ror by 1..15 */
 }
 
 /* The DPP dword. src0 replaces the source that named it. */
@@ -254,13 +254,13 @@ int isa_dec_vop3(struct isa_dec *d, uint32_t w0)
 	home = isa_home[in->op];
 	sd = flags & OPF_SDST;
 	in->fmt = sd ? ISA_VOP3SD : ISA_VOP3;
-	w1 &= ~((uint32_t) (sh->fixed & 31) << 27);
+	w1 &= ~((uint32_t)(sh->fixed & 31) << 27);
 	if (sd) {
 		in->clamp = w0 >> 15 & 1;
 		if (isa_dec_sdst(w0 >> 8 & 127, 1, &in->sdst))
 			return -EILSEQ;
 	} else {
-		w0 &= ~((uint32_t) (sh->fixed >> 5) << 8);
+		w0 &= ~((uint32_t)(sh->fixed >> 5) << 8);
 		in->clamp = w0 >> 15 & 1;
 		in->op_sel = w0 >> 11 & 15;
 		in->abs = w0 >> 8 & 7;
@@ -304,8 +304,8 @@ int isa_dec_vop3p(struct isa_dec *d, uint32_t w0)
 		return -EILSEQ;
 	in->fmt = ISA_VOP3P;
 	sh = &isa_shapes[in->op];
-	w1 &= ~((uint32_t) (sh->fixed & 31) << 27);
-	w0 &= ~((uint32_t) (sh->fixed >> 5) << 8);
+	w1 &= ~((uint32_t)(sh->fixed & 31) << 27);
+	w0 &= ~((uint32_t)(sh->fixed >> 5) << 8);
 	in->clamp = w0 >> 15 & 1;
 	in->op_sel = w0 >> 11 & 7;
 	in->op_sel_hi = (w1 >> 27 & 3) | (w0 >> 14 & 1) << 2;

@@ -37,14 +37,14 @@ static void load(void)
 	if (!so)
 		return;
 	for (unsigned i = 0; i < 3; i++) {
-		void (*f)(void) = (void (*)(void)) dlsym(so, init[i]);
+		void (*f)(void) = (void (*)(void))dlsym(so, init[i]);
 
 		if (!f)
 			return;
 		f();
 	}
-	create = (create_fn *) dlsym(so, "LLVMCreateDisasmCPUFeatures");
-	llvm_disasm = (disasm_fn *) dlsym(so, "LLVMDisasmInstruction");
+	create = (create_fn *)dlsym(so, "LLVMCreateDisasmCPUFeatures");
+	llvm_disasm = (disasm_fn *)dlsym(so, "LLVMDisasmInstruction");
 	if (create && llvm_disasm)
 		context = create("amdgcn-amd-amdhsa", "gfx1151", "", NULL, 0, NULL, NULL);
 }
@@ -63,7 +63,7 @@ void isa_disasm(const uint32_t *words, unsigned n, uint64_t pc, char *buf, unsig
 	if (context && n) {
 		char text[256];
 
-		if (llvm_disasm(context, (uint8_t *) (uintptr_t) words, 4ull * n, pc, text,
+		if (llvm_disasm(context, (uint8_t *)(uintptr_t)words, 4ull * n, pc, text,
 				sizeof(text)))
 			snprintf(buf, len, "%s", text + strspn(text, " \t"));
 	}
@@ -71,7 +71,7 @@ void isa_disasm(const uint32_t *words, unsigned n, uint64_t pc, char *buf, unsig
 	if (buf[0])
 		return;
 	at = snprintf(buf, len, "%s", got > 0 ? isa_op_name(in.op) : "invalid");
-	for (unsigned i = 0; i < (got > 0 ? (unsigned) got / 4 : n ? 1 : 0); i++)
-		if (at >= 0 && (unsigned) at < len)
+	for (unsigned i = 0; i < (got > 0 ? (unsigned)got / 4 : n ? 1 : 0); i++)
+		if (at >= 0 && (unsigned)at < len)
 			at += snprintf(buf + at, len - at, " %08x", words[i]);
 }

@@ -98,8 +98,8 @@ static void fetch_fault(struct isa_exec *x, struct vm_port *port)
 static __attribute__((noinline)) struct code_page *page_get(struct isa_exec *x)
 {
 	struct vm_port *port = x->imem ? x->imem : x->smem;
-	uint64_t base = x->w->pc & ~(uint64_t) (VM_PAGE - 1), epoch;
-	unsigned at = (unsigned) (base / VM_PAGE ^ base / VM_PAGE / CACHE_PAGES) % CACHE_PAGES;
+	uint64_t base = x->w->pc & ~(uint64_t)(VM_PAGE - 1), epoch;
+	unsigned at = (unsigned)(base / VM_PAGE ^ base / VM_PAGE / CACHE_PAGES) % CACHE_PAGES;
 	uint32_t raw[PAGE_DWORDS];
 	struct code_page *p;
 
@@ -183,7 +183,7 @@ static __attribute__((noinline)) void slot_fill(struct isa_exec *x, struct code_
 						struct slot *s)
 {
 	struct vm_port *port = x->imem ? x->imem : x->smem;
-	unsigned at = (unsigned) (s - p->slot), here = PAGE_DWORDS - at, n = here < 5 ? here : 5;
+	unsigned at = (unsigned)(s - p->slot), here = PAGE_DWORDS - at, n = here < 5 ? here : 5;
 	unsigned flags;
 	uint32_t w[5];
 	int len;
@@ -302,7 +302,7 @@ uint64_t isa_run(struct isa_exec *x, struct isa_wave *w, uint64_t budget)
 		case SLOT_VECTOR:
 			if (__builtin_expect(w->wave64, 0))
 				run_wave64(x, s);
-			else if ((uint32_t) w->exec)
+			else if ((uint32_t)w->exec)
 				s->fn(x, &s->in);
 			break;
 		case SLOT_MASK:
@@ -314,7 +314,7 @@ uint64_t isa_run(struct isa_exec *x, struct isa_wave *w, uint64_t budget)
 		case SLOT_DUAL:
 			if (__builtin_expect(w->wave64, 0))
 				run_wave64(x, s);
-			else if ((uint32_t) w->exec)
+			else if ((uint32_t)w->exec)
 				run_dual(x, s);
 			break;
 		case SLOT_STOP:

@@ -21,7 +21,7 @@ uint64_t isa_sread64_slow(const struct isa_exec *x, unsigned code, uint32_t lite
 	if (code >= 128 && code <= 192)
 		return code - 128;
 	if (code > 192 && code <= 208)
-		return (uint64_t) (int64_t) (192 - (int) code);
+		return (uint64_t)(int64_t)(192 - (int)code);
 	if (code >= 240 && code <= 248)
 		return isa_inline_f64[code - 240];
 	switch (code) {
@@ -40,7 +40,7 @@ uint64_t isa_sread64_slow(const struct isa_exec *x, unsigned code, uint32_t lite
 	case OPR_PRIVATE_LIMIT:
 		return x->private_base | 0xffffffffull;
 	case SRC_VCCZ:
-		return !((w->s[OPR_VCC_LO] | (uint64_t) w->s[OPR_VCC_HI] << 32) & live);
+		return !((w->s[OPR_VCC_LO] | (uint64_t)w->s[OPR_VCC_HI] << 32) & live);
 	case SRC_EXECZ:
 		return !(w->exec & live);
 	case OPR_SCC:
@@ -55,6 +55,6 @@ uint32_t isa_sread_slow(const struct isa_exec *x, unsigned code, uint32_t litera
 		return isa_inline_f32[code - 240];
 	/* A 32-bit read of an aperture is its high half: the low half is known. */
 	if (code >= OPR_SHARED_BASE && code <= OPR_PRIVATE_LIMIT)
-		return (uint32_t) (isa_sread64_slow(x, code, literal) >> 32);
-	return (uint32_t) isa_sread64_slow(x, code, literal);
+		return (uint32_t)(isa_sread64_slow(x, code, literal) >> 32);
+	return (uint32_t)isa_sread64_slow(x, code, literal);
 }

@@ -80,7 +80,7 @@ static inline uint64_t isa_sread64(const struct isa_exec *x, const struct isa_in
 				   unsigned code)
 {
 	if (code < 123)
-		return x->w->s[code] | (uint64_t) x->w->s[code + 1] << 32;
+		return x->w->s[code] | (uint64_t)x->w->s[code + 1] << 32;
 	return isa_sread64_slow(x, code, in->literal);
 }
 
@@ -89,7 +89,7 @@ static inline uint64_t isa_sread_f64(const struct isa_exec *x, const struct isa_
 				     unsigned code)
 {
 	if (code == OPR_LITERAL)
-		return (uint64_t) in->literal << 32;
+		return (uint64_t)in->literal << 32;
 	return isa_sread64(x, in, code);
 }
 
@@ -103,7 +103,7 @@ static inline void isa_swrite(struct isa_exec *x, unsigned code, uint32_t v)
 	else if (code == OPR_EXEC_LO)
 		w->exec = (w->exec & ~0xffffffffull) | v;
 	else if (code == OPR_EXEC_HI)
-		w->exec = (w->exec & 0xffffffffull) | (uint64_t) v << 32;
+		w->exec = (w->exec & 0xffffffffull) | (uint64_t)v << 32;
 	else if (code >= OPR_TTMP0 && code < OPR_NULL && w->priv)
 		w->s[code] = v;
 }
@@ -114,9 +114,9 @@ static inline void isa_swrite64(struct isa_exec *x, unsigned code, uint64_t v)
 		x->w->exec = v;
 		return;
 	}
-	isa_swrite(x, code, (uint32_t) v);
+	isa_swrite(x, code, (uint32_t)v);
 	if (code != OPR_NULL)
-		isa_swrite(x, code + 1, (uint32_t) (v >> 32));
+		isa_swrite(x, code + 1, (uint32_t)(v >> 32));
 }
 
 /* ---- lane masks ---------------------------------------------------------- */
@@ -124,7 +124,7 @@ static inline void isa_swrite64(struct isa_exec *x, unsigned code, uint64_t v)
 /* EXEC of the half being worked on. */
 static inline uint32_t isa_exec_mask(const struct isa_exec *x)
 {
-	return (uint32_t) (x->w->exec >> (32 * x->half));
+	return (uint32_t)(x->w->exec >> (32 * x->half));
 }
 
 /* This half's 32 bits of the lane mask in a scalar operand (carry-in, v_cndmask selector). */
@@ -134,7 +134,7 @@ static inline uint32_t isa_smask(const struct isa_exec *x, const struct isa_insn
 		return x->w->s[code + x->half];
 	if (code == OPR_EXEC_LO)
 		return isa_exec_mask(x);
-	return x->half ? (uint32_t) (isa_sread64(x, in, code) >> 32) : isa_sread(x, in, code);
+	return x->half ? (uint32_t)(isa_sread64(x, in, code) >> 32) : isa_sread(x, in, code);
 }
 
 /* Writes this half's 32 bits of a lane mask (VOPC, carry-out). Inactive lanes: pass 0 bits. */
@@ -149,19 +149,19 @@ static inline void isa_set_exec(struct isa_exec *x, uint32_t m)
 {
 	uint64_t keep = x->half ? 0xffffffffull : 0xffffffff00000000ull;
 
-	x->w->exec = (x->w->exec & keep) | (uint64_t) m << (32 * x->half);
+	x->w->exec = (x->w->exec & keep) | (uint64_t)m << (32 * x->half);
 }
 
 /* All ones in lanes whose bit is set. */
 static inline v32i isa_spread(uint32_t m)
 {
-	const v32u bit = {1u << 0, 1u << 1, 1u << 2, 1u << 3, 1u << 4, 1u << 5, 1u << 6, 1u << 7,
-			  1u << 8, 1u << 9, 1u << 10, 1u << 11, 1u << 12, 1u << 13, 1u << 14,
-			  1u << 15, 1u << 16, 1u << 17, 1u << 18, 1u << 19, 1u << 20, 1u << 21,
-			  1u << 22, 1u << 23, 1u << 24, 1u << 25, 1u << 26, 1u << 27, 1u << 28,
-			  1u << 29, 1u << 30, 1u << 31};
+	const v32u bit = {1u << 0,  1u << 1,  1u << 2,  1u << 3,  1u << 4,  1u << 5,  1u << 6,
+			  1u << 7,  1u << 8,  1u << 9,  1u << 10, 1u << 11, 1u << 12, 1u << 13,
+			  1u << 14, 1u << 15, 1u << 16, 1u << 17, 1u << 18, 1u << 19, 1u << 20,
+			  1u << 21, 1u << 22, 1u << 23, 1u << 24, 1u << 25, 1u << 26, 1u << 27,
+			  1u << 28, 1u << 29, 1u << 30, 1u << 31};
 
-	return (((v32u) {} + m) & bit) == bit;
+	return (((v32u){} + m) & bit) == bit;
 }
 
 /* Top bit of each lane (a comparison result) as a bit mask. */
@@ -175,7 +175,7 @@ static inline uint32_t isa_gather(v32i m)
 	uint32_t r = 0;
 
 	for (unsigned i = 0; i < 4; i++)
-		r |= (uint32_t) __builtin_ia32_movmskps256(u.f[i]) << (8 * i);
+		r |= (uint32_t)__builtin_ia32_movmskps256(u.f[i]) << (8 * i);
 	return r;
 }
 
@@ -195,7 +195,7 @@ static inline v32u isa_vread(const struct isa_exec *x, const struct isa_insn *in
 {
 	if (code >= OPR_VGPR0 && code != OPR_NONE)
 		return *isa_vgpr(x, code);
-	return (v32u) {} + isa_sread(x, in, code);
+	return (v32u){} + isa_sread(x, in, code);
 }
 
 /* The same for a 16-bit or packed 16-bit source: inline floats as f16 in the low half. */
@@ -203,7 +203,7 @@ static inline v32u isa_vread16(const struct isa_exec *x, const struct isa_insn *
 {
 	if (code >= OPR_VGPR0 && code != OPR_NONE)
 		return *isa_vgpr(x, code);
-	return (v32u) {} + isa_sread16(x, in, code);
+	return (v32u){} + isa_sread16(x, in, code);
 }
 
 /* 64-bit sources: low and high dwords. f64: literals are the high half. */
@@ -216,8 +216,8 @@ static inline void isa_vread64(const struct isa_exec *x, const struct isa_insn *
 	} else {
 		uint64_t s = f64 ? isa_sread_f64(x, in, code) : isa_sread64(x, in, code);
 
-		*lo = (v32u) {} + (uint32_t) s;
-		*hi = (v32u) {} + (uint32_t) (s >> 32);
+		*lo = (v32u){} + (uint32_t)s;
+		*hi = (v32u){} + (uint32_t)(s >> 32);
 	}
 }
 
@@ -229,7 +229,7 @@ static inline void isa_vwrite(struct isa_exec *x, unsigned code, uint32_t m, v32
 	if (m == 0xffffffffu) {
 		*d = v;
 	} else {
-		v32u k = (v32u) isa_spread(m);
+		v32u k = (v32u)isa_spread(m);
 
 		*d = (v & k) | (*d & ~k);
 	}

@@ -45,12 +45,12 @@ void isa_lds_access(struct isa_exec *x, enum vm_op op, const uint32_t *off, uint
 /* ---- loads of less than a register ---------------------------------------- */
 
 enum isa_part {
-	PART_B32,    /* whole dwords */
+	PART_B32, /* whole dwords */
 	PART_U8,
 	PART_I8,
 	PART_U16,
 	PART_I16,
-	PART_D16,    /* u16 into the low half, the high half kept */
+	PART_D16, /* u16 into the low half, the high half kept */
 	PART_D16_HI,
 	PART_D16_U8,
 	PART_D16_I8,
@@ -58,7 +58,8 @@ enum isa_part {
 	PART_D16_HI_I8,
 };
 
-/* Writes the loaded component c of the lanes in mask to VGPR code + c, in the form part asks for. */
+/* Writes the loaded component c of the lanes in mask to VGPR code + c, in the form part asks for.
+ */
 void isa_load_write(struct isa_exec *x, unsigned code, uint32_t mask, enum isa_part part,
 		    unsigned dwords, const uint32_t *data);
 /* Fetches dwords of store data. hi: a 16-bit store of the upper half. */

@@ -7,16 +7,16 @@
 #include "isa/sem.h"
 
 #define FOR_LANES(l, mask)                                                                         \
-	for (uint32_t m_ = (mask), l = 0; m_ && (l = (uint32_t) __builtin_ctz(m_), 1); m_ &= m_ - 1)
+	for (uint32_t m_ = (mask), l = 0; m_ && (l = (uint32_t)__builtin_ctz(m_), 1); m_ &= m_ - 1)
 
 /* ---- the descriptor ------------------------------------------------------ */
 
 struct desc {
 	uint64_t base;
 	uint32_t stride, records;
-	unsigned elem;	       /* swizzle element in bytes, 0: linear */
+	unsigned elem;         /* swizzle element in bytes, 0: linear */
 	unsigned index_stride; /* swizzle: records that are interleaved */
-	unsigned oob;	       /* how the range is checked */
+	unsigned oob;          /* how the range is checked */
 	unsigned format;
 	uint8_t sel[4];
 	bool add_tid;
@@ -32,7 +32,7 @@ static void desc_read(struct isa_exec *x, const struct isa_insn *in, struct desc
 	if (in->src[0] != OPR_NULL)
 		for (unsigned i = 0; i < 4; i++)
 			w[i] = isa_sread(x, in, in->src[0] + i);
-	d->base = w[0] | (uint64_t) (w[1] & 0xffff) << 32;
+	d->base = w[0] | (uint64_t)(w[1] & 0xffff) << 32;
 	d->stride = w[1] >> 16 & 0x3fff;
 	swizzle = w[1] >> 30;
 	d->elem = swizzle ? 2u << swizzle : 0; /* 4, 8, 16 */
@@ -64,8 +64,9 @@ static uint32_t in_range(const struct buf *b, uint32_t at, unsigned size)
 	const struct desc *d = &b->d;
 	uint32_t ok = 0;
 
-	FOR_LANES(l, b->mask) {
-		uint64_t end = (uint64_t) b->offset[l] + at + size;
+	FOR_LANES(l, b->mask)
+	{
+		uint64_t end = (uint64_t)b->offset[l] + at + size;
 		bool in = false;
 
 		switch (d->oob) {
@@ -79,10 +80,10 @@ static uint32_t in_range(const struct buf *b, uint32_t at, unsigned size)
 			in = d->records != 0;
 			break;
 		case OOB_RAW: /* an index still counts, times the stride */
-			in = end + (uint64_t) b->index[l] * d->stride + b->soffset <= d->records;
+			in = end + (uint64_t)b->index[l] * d->stride + b->soffset <= d->records;
 			break;
 		}
-		ok |= (uint32_t) in << l;
+		ok |= (uint32_t)in << l;
 	}
 	return ok;
 }
@@ -96,7 +97,7 @@ static void addresses(struct isa_exec *x, const struct isa_insn *in, struct buf 
 	b->soffset = isa_sread(x, in, in->saddr);
 	for (unsigned l = 0; l < VM_LANES; l++) {
 		b->index[l] = b->d.add_tid ? 32 * x->half + l : 0;
-		b->offset[l] = (uint32_t) in->imm;
+		b->offset[l] = (uint32_t)in->imm;
 	}
 	if (in->idxen) {
 		const v32u v = *isa_vgpr(x, reg++);
@@ -122,7 +123,7 @@ static void place(struct buf *b, uint32_t at)
 		uint64_t rel;
 
 		if (!d->elem) {
-			rel = (uint64_t) i * d->stride + off;
+			rel = (uint64_t)i * d->stride + off;
 		} else {
 			uint64_t msb = i / d->index_stride, lsb = i % d->index_stride;
 			uint32_t omsb = off / d->elem * d->elem, olsb = off % d->elem;
@@ -165,7 +166,7 @@ static void status_dword(struct isa_exec *x, const struct isa_insn *in, const st
 			 unsigned dwords)
 {
 	if (in->tfe)
-		isa_vwrite(x, in->dst + dwords, b->mask, (v32u) {});
+		isa_vwrite(x, in->dst + dwords, b->mask, (v32u){});
 }
 
 static void load(struct isa_exec *x, const struct isa_insn *in, unsigned size, enum isa_part part)
@@ -206,7 +207,7 @@ static void atomic(struct isa_exec *x, const struct isa_insn *in, enum vm_op op,
 		return;
 	for (unsigned c = 0; c < dwords; c++)
 		FOR_LANES(l, b.mask & ~ok)
-			b.data[c * VM_LANES + l] = 0;
+	b.data[c * VM_LANES + l] = 0;
 	isa_load_write(x, in->dst, b.mask, PART_B32, dwords, b.data);
 }
 
@@ -223,12 +224,12 @@ static void load_lds(struct isa_exec *x, const struct isa_insn *in, unsigned siz
 		return;
 	memcpy(&v, b.data, sizeof(v));
 	if (part == PART_I8)
-		v = (v32u) ((v32i) (v << 24) >> 24);
+		v = (v32u)((v32i)(v << 24) >> 24);
 	else if (part == PART_I16)
-		v = (v32u) ((v32i) (v << 16) >> 16);
+		v = (v32u)((v32i)(v << 16) >> 16);
 	memcpy(b.data, &v, sizeof(v));
 	for (unsigned l = 0; l < VM_LANES; l++)
-		to[l] = (x->w->s[OPR_M0] & 0xffff) + (uint32_t) in->imm + 4 * (32 * x->half + l);
+		to[l] = (x->w->s[OPR_M0] & 0xffff) + (uint32_t)in->imm + 4 * (32 * x->half + l);
 	isa_lds_access(x, VM_STORE, to, b.mask, 4, b.data);
 }
 
@@ -304,13 +305,13 @@ ATOMIC(ADD_F32, VM_FADD, 4)
 
 SEM(BUFFER_GL0_INV)
 {
-	(void) in;
+	(void)in;
 	isa_cache_inv(x, CACHE_GL0);
 }
 
 SEM(BUFFER_GL1_INV)
 {
-	(void) in;
+	(void)in;
 	isa_cache_inv(x, CACHE_GL1);
 }
 
@@ -353,7 +354,8 @@ static void load_typed(struct isa_exec *x, const struct isa_insn *in, unsigned n
 
 	if (!fetch_typed(x, in, &b, &f) || !buf_access(x, in, VM_LOAD, &b, buf_bytes(f)))
 		return;
-	FOR_LANES(l, b.mask) {
+	FOR_LANES(l, b.mask)
+	{
 		uint32_t raw[4], c[4];
 
 		for (unsigned k = 0; k < 4; k++)
@@ -365,7 +367,7 @@ static void load_typed(struct isa_exec *x, const struct isa_insn *in, unsigned n
 			if (how == REGS_32)
 				out[k * VM_LANES + l] = v;
 			else
-				out[k / 2 * VM_LANES + l] |= (uint32_t) buf_narrow(f, v)
+				out[k / 2 * VM_LANES + l] |= (uint32_t)buf_narrow(f, v)
 							     << (k & 1 ? 16 : 0);
 		}
 	}
@@ -386,13 +388,15 @@ static void store_typed(struct isa_exec *x, const struct isa_insn *in, unsigned 
 	if (!fetch_typed(x, in, &b, &f))
 		return;
 	isa_store_data(x, in->vdata, how == REGS_32 ? n : (n + 1) / 2, how == REGS_16_HI, from);
-	FOR_LANES(l, b.mask) {
+	FOR_LANES(l, b.mask)
+	{
 		uint32_t raw[4] = {0}, c[4] = {0};
 
 		for (unsigned k = 0; k < n; k++)
-			c[k] = how == REGS_32 ? from[k * VM_LANES + l]
-					      : buf_widen(f, (uint16_t) (from[k / 2 * VM_LANES + l] >>
-									 (k & 1 ? 16 : 0)));
+			c[k] = how == REGS_32
+				       ? from[k * VM_LANES + l]
+				       : buf_widen(f, (uint16_t)(from[k / 2 * VM_LANES + l] >>
+								 (k & 1 ? 16 : 0)));
 		buf_pack(f, c, raw);
 		for (unsigned k = 0; k < 4; k++)
 			b.data[k * VM_LANES + l] = raw[k];
@@ -440,14 +444,15 @@ SEM(BUFFER_LOAD_LDS_FORMAT_X)
 
 	if (!fetch_typed(x, in, &b, &f) || !buf_access(x, in, VM_LOAD, &b, buf_bytes(f)))
 		return;
-	FOR_LANES(l, b.mask) {
+	FOR_LANES(l, b.mask)
+	{
 		uint32_t raw[4], c[4];
 
 		for (unsigned k = 0; k < 4; k++)
 			raw[k] = 4 * k < buf_bytes(f) ? b.data[k * VM_LANES + l] : 0;
 		buf_unpack(f, raw, c);
 		b.data[l] = select_component(f, b.d.sel[0], c);
-		to[l] = (x->w->s[OPR_M0] & 0xffff) + (uint32_t) in->imm + 4 * (32 * x->half + l);
+		to[l] = (x->w->s[OPR_M0] & 0xffff) + (uint32_t)in->imm + 4 * (32 * x->half + l);
 	}
 	isa_lds_access(x, VM_STORE, to, b.mask, 4, b.data);
 }

@@ -11,7 +11,7 @@ struct flat {
 };
 
 #define FOR_LANES(l, mask)                                                                         \
-	for (uint32_t m_ = (mask), l = 0; m_ && (l = (uint32_t) __builtin_ctz(m_), 1); m_ &= m_ - 1)
+	for (uint32_t m_ = (mask), l = 0; m_ && (l = (uint32_t)__builtin_ctz(m_), 1); m_ &= m_ - 1)
 
 static uint32_t *direct(struct isa_exec *x, unsigned code, unsigned dwords)
 {
@@ -19,7 +19,7 @@ static uint32_t *direct(struct isa_exec *x, unsigned code, unsigned dwords)
 
 	if (r + dwords > x->w->nvgpr)
 		return NULL;
-	return (uint32_t *) &x->w->v[x->half * x->w->nvgpr + r];
+	return (uint32_t *)&x->w->v[x->half * x->w->nvgpr + r];
 }
 
 /* ---- scratch ------------------------------------------------------------- */
@@ -29,7 +29,7 @@ static uint64_t swizzle(const struct isa_exec *x, uint32_t off, unsigned l)
 {
 	unsigned lanes = x->w->wave64 ? 64 : 32, lane = 32 * x->half + l;
 
-	return x->w->flat_scratch + (uint64_t) (off & ~3u) * lanes + 4 * lane + (off & 3);
+	return x->w->flat_scratch + (uint64_t)(off & ~3u) * lanes + 4 * lane + (off & 3);
 }
 
 /* Accesses scratch at byte offsets, a dword (or less) at a time, as it is interleaved. */
@@ -40,7 +40,8 @@ static bool scratch_access(struct isa_exec *x, const struct isa_insn *in, enum v
 	uint64_t addr[VM_LANES];
 	bool crosses = false;
 
-	FOR_LANES(l, mask) {
+	FOR_LANES(l, mask)
+	{
 		if (off[l] & (piece - 1))
 			crosses = true;
 		if (off[l] >= x->w->scratch_lane_bytes ||
@@ -64,7 +65,7 @@ static bool scratch_access(struct isa_exec *x, const struct isa_insn *in, enum v
 			return false;
 		}
 		FOR_LANES(l, mask)
-			addr[l] = swizzle(x, off[l], l);
+		addr[l] = swizzle(x, off[l], l);
 		return isa_vmem(x, in, op, addr, mask, size, data);
 	}
 	if (crosses) { /* misaligned: byte by byte */
@@ -73,7 +74,8 @@ static bool scratch_access(struct isa_exec *x, const struct isa_insn *in, enum v
 		for (unsigned b = 0; b < size; b++) {
 			uint32_t *d = data + b / 4 * VM_LANES;
 
-			FOR_LANES(l, mask) {
+			FOR_LANES(l, mask)
+			{
 				addr[l] = swizzle(x, off[l] + b, l);
 				byte[l] = d[l] >> (b & 3) * 8 & 0xff;
 			}
@@ -82,13 +84,13 @@ static bool scratch_access(struct isa_exec *x, const struct isa_insn *in, enum v
 			if (op != VM_LOAD)
 				continue;
 			FOR_LANES(l, mask)
-				d[l] = ((b & 3) ? d[l] : 0) | byte[l] << (b & 3) * 8;
+			d[l] = ((b & 3) ? d[l] : 0) | byte[l] << (b & 3) * 8;
 		}
 		return true;
 	}
 	for (unsigned c = 0; c < (size + 3) / 4; c++) {
 		FOR_LANES(l, mask)
-			addr[l] = swizzle(x, off[l] + 4 * c, l);
+		addr[l] = swizzle(x, off[l] + 4 * c, l);
 		if (!isa_vmem(x, in, op, addr, mask, piece, data + c * VM_LANES))
 			return false;
 	}
@@ -97,7 +99,7 @@ static bool scratch_access(struct isa_exec *x, const struct isa_insn *in, enum v
 
 static void scratch_offsets(struct isa_exec *x, const struct isa_insn *in, uint32_t *off)
 {
-	v32u o = (v32u) {} + (uint32_t) in->imm;
+	v32u o = (v32u){} + (uint32_t)in->imm;
 
 	if (in->saddr != OPR_NONE)
 		o += isa_sread(x, in, in->saddr);
@@ -110,22 +112,22 @@ static void scratch_offsets(struct isa_exec *x, const struct isa_insn *in, uint3
 
 static void pair(const struct isa_exec *x, unsigned code, uint64_t add, uint64_t *addr)
 {
-	const uint32_t *lo = (const uint32_t *) isa_vgpr(x, code);
-	const uint32_t *hi = (const uint32_t *) isa_vgpr(x, code + 1);
+	const uint32_t *lo = (const uint32_t *)isa_vgpr(x, code);
+	const uint32_t *hi = (const uint32_t *)isa_vgpr(x, code + 1);
 
 	for (unsigned l = 0; l < VM_LANES; l++)
-		addr[l] = (lo[l] | (uint64_t) hi[l] << 32) + add;
+		addr[l] = (lo[l] | (uint64_t)hi[l] << 32) + add;
 }
 
 static void addresses(struct isa_exec *x, const struct isa_insn *in, struct flat *f)
 {
-	uint64_t base = (uint64_t) (int64_t) in->imm;
+	uint64_t base = (uint64_t)(int64_t)in->imm;
 
 	f->mask = isa_exec_mask(x);
 	if (in->saddr == OPR_NONE) {
 		pair(x, in->vaddr, base, f->addr);
 	} else {
-		const uint32_t *v = (const uint32_t *) isa_vgpr(x, in->vaddr);
+		const uint32_t *v = (const uint32_t *)isa_vgpr(x, in->vaddr);
 
 		base += isa_sread64(x, in, in->saddr);
 		for (unsigned l = 0; l < VM_LANES; l++)
@@ -139,23 +141,23 @@ static void addresses(struct isa_exec *x, const struct isa_insn *in, struct flat
 static bool flat_access(struct isa_exec *x, const struct isa_insn *in, enum vm_op op,
 			struct flat *f, unsigned size, uint32_t *data)
 {
-	uint32_t shared_hi = (uint32_t) (x->shared_base >> 32), off[VM_LANES];
-	uint32_t private_hi = (uint32_t) (x->private_base >> 32);
+	uint32_t shared_hi = (uint32_t)(x->shared_base >> 32), off[VM_LANES];
+	uint32_t private_hi = (uint32_t)(x->private_base >> 32);
 	uint32_t lds = 0, scratch = 0;
 
 	/* The aperture is judged by the whole address, offset included. */
 	for (unsigned l = 0; l < VM_LANES; l++) {
-		uint32_t hi = (uint32_t) (f->addr[l] >> 32);
+		uint32_t hi = (uint32_t)(f->addr[l] >> 32);
 
-		lds |= (uint32_t) (hi == shared_hi) << l;
-		scratch |= (uint32_t) (hi == private_hi) << l;
+		lds |= (uint32_t)(hi == shared_hi) << l;
+		scratch |= (uint32_t)(hi == private_hi) << l;
 	}
 	lds = x->shared_base ? lds & f->mask : 0;
 	scratch = x->private_base ? scratch & f->mask : 0;
 	if (__builtin_expect(!(lds | scratch), 1))
 		return isa_vmem(x, in, op, f->addr, f->mask, size, data);
 	for (unsigned l = 0; l < VM_LANES; l++)
-		off[l] = (uint32_t) f->addr[l];
+		off[l] = (uint32_t)f->addr[l];
 	if (lds)
 		isa_lds_access(x, op, off, lds, size, data);
 	if (scratch && !scratch_access(x, in, op, off, scratch, size, data))
@@ -279,7 +281,7 @@ STORE(D16_HI_B16, 2, true)
 		atomic(x, in, op, size);                                                           \
 	}
 #define ATOMIC(suffix, op, size) ATOMIC1(FLAT, suffix, op, size) ATOMIC1(GLOBAL, suffix, op, size)
-#define ATOMICS(name, t, op) ATOMIC(name##_##t##32, op, 4) ATOMIC(name##_##t##64, op, 8)
+#define ATOMICS(name, t, op)     ATOMIC(name##_##t##32, op, 4) ATOMIC(name##_##t##64, op, 8)
 ATOMICS(SWAP, B, VM_SWAP)
 ATOMICS(CMPSWAP, B, VM_CMPSWAP)
 ATOMICS(ADD, U, VM_ADD)
@@ -302,7 +304,7 @@ ATOMIC1(GLOBAL, CSUB_U32, VM_CSUB, 4)
 /* The lane number makes the address. */
 static void addtid(struct isa_exec *x, const struct isa_insn *in, struct flat *f)
 {
-	uint64_t base = (uint64_t) (int64_t) in->imm;
+	uint64_t base = (uint64_t)(int64_t)in->imm;
 
 	if (in->saddr != OPR_NONE)
 		base += isa_sread64(x, in, in->saddr);

@@ -27,7 +27,7 @@ static uint32_t *direct(struct isa_exec *x, unsigned code, unsigned dwords)
 
 	if (r + dwords > x->w->nvgpr)
 		return NULL;
-	return (uint32_t *) &x->w->v[x->half * x->w->nvgpr + r];
+	return (uint32_t *)&x->w->v[x->half * x->w->nvgpr + r];
 }
 
 static void load(struct isa_exec *x, const struct isa_insn *in, unsigned size, enum isa_part part)
@@ -36,7 +36,7 @@ static void load(struct isa_exec *x, const struct isa_insn *in, unsigned size, e
 	uint32_t *to;
 	struct ds d;
 
-	address(x, in, (uint16_t) in->imm, &d);
+	address(x, in, (uint16_t)in->imm, &d);
 	to = part == PART_B32 ? direct(x, in->dst, dwords) : NULL;
 	isa_lds_access(x, VM_LOAD, d.off, d.mask, size, to ? to : d.data);
 	if (!to)
@@ -49,7 +49,7 @@ static void store(struct isa_exec *x, const struct isa_insn *in, unsigned size, 
 	uint32_t *from;
 	struct ds d;
 
-	address(x, in, (uint16_t) in->imm, &d);
+	address(x, in, (uint16_t)in->imm, &d);
 	from = hi ? NULL : direct(x, in->src[1], dwords);
 	if (!from)
 		isa_store_data(x, in->src[1], dwords, hi, d.data);
@@ -96,7 +96,7 @@ STORE(DS_STORE_B16_D16_HI, 2, true)
 static void address2(struct isa_exec *x, const struct isa_insn *in, unsigned i, unsigned unit,
 		     struct ds *d)
 {
-	address(x, in, ((uint32_t) in->imm >> (8 * i) & 255) * unit, d);
+	address(x, in, ((uint32_t)in->imm >> (8 * i) & 255) * unit, d);
 }
 
 static void load2(struct isa_exec *x, const struct isa_insn *in, unsigned size, unsigned unit)
@@ -164,7 +164,7 @@ static void atomic(struct isa_exec *x, const struct isa_insn *in, enum vm_op op,
 	unsigned dwords = size / 4;
 	struct ds d;
 
-	address(x, in, (uint16_t) in->imm, &d);
+	address(x, in, (uint16_t)in->imm, &d);
 	isa_store_data(x, in->src[1], dwords, false, d.data);
 	if (in->src[2] != OPR_NONE) /* compare-store: data1 is the comparand */
 		isa_store_data(x, in->src[2], dwords, false, d.data + dwords * VM_LANES);
@@ -213,7 +213,7 @@ SEM(DS_STOREXCHG_RTN_B64)
 /* Operations LDS alone has: what each lane's new value is. */
 static uint64_t rsub(uint64_t old, uint64_t a, uint64_t b)
 {
-	(void) b;
+	(void)b;
 	return a - old;
 }
 
@@ -232,7 +232,7 @@ static uint64_t condxchg(uint64_t old, uint64_t a, uint64_t b)
 {
 	uint64_t r = old;
 
-	(void) b;
+	(void)b;
 	if (a >> 31 & 1)
 		r = (r & 0xffffffff00000000ull) | (a & 0x7fffffff);
 	if (a >> 63)
@@ -247,7 +247,7 @@ static void special(struct isa_exec *x, const struct isa_insn *in, unsigned size
 	uint32_t old[2 * VM_LANES] = {0};
 	struct ds d;
 
-	address(x, in, (uint16_t) in->imm, &d);
+	address(x, in, (uint16_t)in->imm, &d);
 	isa_store_data(x, in->src[1], dwords, false, d.data);
 	if (in->src[2] != OPR_NONE)
 		isa_store_data(x, in->src[2], dwords, false, d.data + 2 * VM_LANES);
@@ -261,15 +261,15 @@ static void special(struct isa_exec *x, const struct isa_insn *in, unsigned size
 		if (in->src[2] != OPR_NONE)
 			b = d.data[2 * VM_LANES + l];
 		if (size == 8) {
-			a |= (uint64_t) d.data[VM_LANES + l] << 32;
+			a |= (uint64_t)d.data[VM_LANES + l] << 32;
 			if (in->src[2] != OPR_NONE)
-				b |= (uint64_t) d.data[3 * VM_LANES + l] << 32;
+				b |= (uint64_t)d.data[3 * VM_LANES + l] << 32;
 		}
 		memcpy(&o, x->lds + d.off[l], size);
 		r = fn(o, a, b);
 		memcpy(x->lds + d.off[l], &r, size);
-		old[l] = (uint32_t) o;
-		old[VM_LANES + l] = (uint32_t) (o >> 32);
+		old[l] = (uint32_t)o;
+		old[VM_LANES + l] = (uint32_t)(o >> 32);
 	}
 	if (in->dst != OPR_NONE)
 		isa_load_write(x, in->dst, d.mask, PART_B32, dwords, old);
@@ -297,8 +297,8 @@ SEM(DS_CONDXCHG32_RTN_B64)
 
 SEM(DS_NOP)
 {
-	(void) x;
-	(void) in;
+	(void)x;
+	(void)in;
 }
 
 /* ---- the wave's own address ----------------------------------------------- */
@@ -308,16 +308,16 @@ SEM(DS_NOP)
 static void count(struct isa_exec *x, const struct isa_insn *in, int sign)
 {
 	struct isa_wave *w = x->w;
-	uint64_t exec = w->wave64 ? w->exec : (uint32_t) w->exec;
-	uint32_t off = (w->s[OPR_M0] & 0xffff) + (uint16_t) in->imm, old = 0, new;
+	uint64_t exec = w->wave64 ? w->exec : (uint32_t)w->exec;
+	uint32_t off = (w->s[OPR_M0] & 0xffff) + (uint16_t)in->imm, old = 0, new;
 
 	if (x->lds_size >= 4 && off <= x->lds_size - 4) {
 		memcpy(&old, x->lds + off, 4);
-		new = old + (uint32_t) (sign * __builtin_popcountll(exec));
+		new = old + (uint32_t)(sign * __builtin_popcountll(exec));
 		memcpy(x->lds + off, &new, 4);
 	}
 	for (x->half = 0; x->half <= w->wave64; x->half++)
-		isa_vwrite(x, in->dst, isa_exec_mask(x), (v32u) {} + old);
+		isa_vwrite(x, in->dst, isa_exec_mask(x), (v32u){} + old);
 	x->half = 0;
 }
 
@@ -335,8 +335,7 @@ static void addtid(struct isa_exec *x, const struct isa_insn *in, struct ds *d)
 {
 	d->mask = isa_exec_mask(x);
 	for (unsigned l = 0; l < VM_LANES; l++)
-		d->off[l] = (x->w->s[OPR_M0] & 0xffff) + (uint16_t) in->imm +
-			    4 * (32 * x->half + l);
+		d->off[l] = (x->w->s[OPR_M0] & 0xffff) + (uint16_t)in->imm + 4 * (32 * x->half + l);
 }
 
 SEM(DS_LOAD_ADDTID_B32)
@@ -373,7 +372,7 @@ static void exchange(struct isa_exec *x, const struct isa_insn *in, unsigned src
 
 SEM(DS_BPERMUTE_B32)
 {
-	v32u a = (*isa_vgpr(x, in->src[0]) + (uint16_t) in->imm) >> 2;
+	v32u a = (*isa_vgpr(x, in->src[0]) + (uint16_t)in->imm) >> 2;
 	uint8_t from[VM_LANES];
 
 	for (unsigned l = 0; l < VM_LANES; l++)
@@ -383,7 +382,7 @@ SEM(DS_BPERMUTE_B32)
 
 SEM(DS_PERMUTE_B32)
 {
-	v32u a = (*isa_vgpr(x, in->src[0]) + (uint16_t) in->imm) >> 2;
+	v32u a = (*isa_vgpr(x, in->src[0]) + (uint16_t)in->imm) >> 2;
 	v32u v = *isa_vgpr(x, in->src[1]), r = {};
 	uint32_t exec = isa_exec_mask(x);
 
@@ -421,6 +420,6 @@ SEM(DS_SWIZZLE_B32)
 	uint8_t from[VM_LANES];
 
 	for (unsigned l = 0; l < VM_LANES; l++)
-		from[l] = swizzle_from((uint16_t) in->imm, l);
+		from[l] = swizzle_from((uint16_t)in->imm, l);
 	exchange(x, in, in->src[0], from);
 }

@@ -5,7 +5,7 @@
 
 #define ALL 0xffffffffu
 #define FOR_LANES(l, mask)                                                                         \
-	for (uint32_t m_ = (mask), l = 0; m_ && (l = (uint32_t) __builtin_ctz(m_), 1); m_ &= m_ - 1)
+	for (uint32_t m_ = (mask), l = 0; m_ && (l = (uint32_t)__builtin_ctz(m_), 1); m_ &= m_ - 1)
 
 /* ---- atomics ------------------------------------------------------------- */
 
@@ -52,8 +52,8 @@ static uint64_t float_op(enum vm_op op, unsigned size, uint64_t old, uint64_t d,
 
 uint64_t isa_atomic(enum vm_op op, unsigned size, uint64_t old, uint64_t d, uint64_t c)
 {
-	int64_t so = size == 4 ? (int32_t) old : (int64_t) old;
-	int64_t sd = size == 4 ? (int32_t) d : (int64_t) d;
+	int64_t so = size == 4 ? (int32_t)old : (int64_t)old;
+	int64_t sd = size == 4 ? (int32_t)d : (int64_t)d;
 
 	switch (op) {
 	case VM_SWAP:
@@ -134,42 +134,43 @@ static void lds_lane(struct isa_exec *x, enum vm_op op, uint32_t off, unsigned l
 	}
 	d = data[l];
 	if (size == 8)
-		d |= (uint64_t) data[VM_LANES + l] << 32;
+		d |= (uint64_t)data[VM_LANES + l] << 32;
 	if (op == VM_CMPSWAP || op == VM_FCMPSWAP) {
 		c = data[dwords * VM_LANES + l];
 		if (size == 8)
-			c |= (uint64_t) data[3 * VM_LANES + l] << 32;
+			c |= (uint64_t)data[3 * VM_LANES + l] << 32;
 	}
 	if (in_range(x, off, size)) {
 		memcpy(&old, at, size);
 		r = isa_atomic(op, size, old, d, c);
 		memcpy(at, &r, size);
 	}
-	data[l] = (uint32_t) old;
+	data[l] = (uint32_t)old;
 	if (size == 8)
-		data[VM_LANES + l] = (uint32_t) (old >> 32);
+		data[VM_LANES + l] = (uint32_t)(old >> 32);
 }
 
 /* Dword loads of many lanes at once. */
 static void lds_gather(const struct isa_exec *x, const uint32_t *off, uint32_t mask, unsigned size,
 		       uint32_t *data)
 {
-	const int *base = (const int *) (const void *) x->lds;
+	const int *base = (const int *)(const void *)x->lds;
 
 	for (unsigned c = 0; c < size / 4; c++)
 		for (unsigned g = 0; g < 4; g++) {
-			__m256i a = _mm256_loadu_si256((const void *) (off + 8 * g));
-			__m256i *d = (void *) (data + c * VM_LANES + 8 * g), v;
+			__m256i a = _mm256_loadu_si256((const void *)(off + 8 * g));
+			__m256i *d = (void *)(data + c * VM_LANES + 8 * g), v;
 
-			a = _mm256_add_epi32(a, _mm256_set1_epi32((int) (4 * c)));
+			a = _mm256_add_epi32(a, _mm256_set1_epi32((int)(4 * c)));
 			if (mask == ALL) {
 				v = _mm256_i32gather_epi32(base, a, 1);
 			} else {
 				__m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-				__m256i m = _mm256_set1_epi32((int) (mask >> (8 * g)));
+				__m256i m = _mm256_set1_epi32((int)(mask >> (8 * g)));
 
 				m = _mm256_cmpeq_epi32(_mm256_and_si256(m, bit), bit);
-				v = _mm256_mask_i32gather_epi32(_mm256_loadu_si256(d), base, a, m, 1);
+				v = _mm256_mask_i32gather_epi32(_mm256_loadu_si256(d), base, a, m,
+								1);
 			}
 			_mm256_storeu_si256(d, v);
 		}
@@ -185,13 +186,13 @@ static bool lds_all_in(const struct isa_exec *x, const uint32_t *off, uint32_t m
 	if (x->lds_size < size)
 		return false;
 	memcpy(&o, off, sizeof(o));
-	bad = (v32i) (o > x->lds_size - size) & isa_spread(mask);
+	bad = (v32i)(o > x->lds_size - size) & isa_spread(mask);
 	if (isa_gather(bad))
 		return false;
 	for (unsigned l = 0; l < 32; l++)
 		lane[l] = l * size;
-	first = (v32u) {} + o[0];
-	*run = mask == ALL && isa_gather((v32i) (o == first + lane)) == ALL;
+	first = (v32u){} + o[0];
+	*run = mask == ALL && isa_gather((v32i)(o == first + lane)) == ALL;
 	return true;
 }
 
@@ -214,12 +215,12 @@ void isa_lds_access(struct isa_exec *x, enum vm_op op, const uint32_t *off, uint
 			return;
 		}
 		FOR_LANES(l, mask)
-			for (unsigned c = 0; c < size / 4; c++)
-				memcpy(x->lds + off[l] + 4 * c, &data[c * VM_LANES + l], 4);
+		for (unsigned c = 0; c < size / 4; c++)
+			memcpy(x->lds + off[l] + 4 * c, &data[c * VM_LANES + l], 4);
 		return;
 	}
 	FOR_LANES(l, mask)
-		lds_lane(x, op, off[l], l, size, data);
+	lds_lane(x, op, off[l], l, size, data);
 }
 
 /* ---- registers ----------------------------------------------------------- */
@@ -234,11 +235,11 @@ static v32u part(enum isa_part p, v32u v, v32u old)
 	case PART_U8:
 		return v & 0xffu;
 	case PART_I8:
-		return (v32u) ((v32i) (v << 24) >> 24);
+		return (v32u)((v32i)(v << 24) >> 24);
 	case PART_U16:
 		return v & 0xffffu;
 	case PART_I16:
-		return (v32u) ((v32i) (v << 16) >> 16);
+		return (v32u)((v32i)(v << 16) >> 16);
 	case PART_D16:
 		return lo | (v & 0xffffu);
 	case PART_D16_HI:
@@ -246,11 +247,11 @@ static v32u part(enum isa_part p, v32u v, v32u old)
 	case PART_D16_U8:
 		return lo | (v & 0xffu);
 	case PART_D16_I8:
-		return lo | ((v32u) ((v32i) (v << 24) >> 24) & 0xffffu);
+		return lo | ((v32u)((v32i)(v << 24) >> 24) & 0xffffu);
 	case PART_D16_HI_U8:
 		return hi | (v & 0xffu) << 16;
 	case PART_D16_HI_I8:
-		return hi | (v32u) ((v32i) (v << 24) >> 24) << 16;
+		return hi | (v32u)((v32i)(v << 24) >> 24) << 16;
 	}
 	return v;
 }

@@ -73,7 +73,7 @@ static float half(const struct isa_exec *x, uint32_t u)
 {
 	if (!(denorm(x, 16) & 1))
 		u = flush16(u);
-	return _cvtsh_ss((unsigned short) u);
+	return _cvtsh_ss((unsigned short)u);
 }
 
 /* f32 to f16, rounded as MODE says. */
@@ -124,12 +124,12 @@ ARITH32(S_MUL_F32, a *b)
  * twice, hence round to odd at f32 first. */
 static float odd(double d)
 {
-	float f = (float) d;
+	float f = (float)d;
 	uint32_t u = as_bits(f);
 
-	if ((double) f == d || !(fabs(d) < 1e30))
+	if ((double)f == d || !(fabs(d) < 1e30))
 		return f;
-	if (fabs((double) f) > fabs(d)) /* step back towards zero, then mark inexact */
+	if (fabs((double)f) > fabs(d)) /* step back towards zero, then mark inexact */
 		u--;
 	return as_float(u | 1);
 }
@@ -137,7 +137,7 @@ static float odd(double d)
 #define ARITH16(name, expr)                                                                        \
 	SEM(name)                                                                                  \
 	{                                                                                          \
-		double a = (double) half(x, H0), b = (double) half(x, H1);                         \
+		double a = (double)half(x, H0), b = (double)half(x, H1);                           \
                                                                                                    \
 		isa_swrite(x, in->dst, to_half(x, odd(expr)));                                     \
 	}
@@ -173,8 +173,8 @@ SEM(S_FMAMK_F32)
 
 SEM(S_FMAC_F16)
 {
-	double a = (double) half(x, H0), b = (double) half(x, H1);
-	double c = (double) half(x, isa_sread16(x, in, in->src[2]));
+	double a = (double)half(x, H0), b = (double)half(x, H1);
+	double c = (double)half(x, isa_sread16(x, in, in->src[2]));
 	/* a * b has 22 bits and is exact; the sum may not be, and is rounded to odd once more */
 	double p = a * b, s = p + c, t = s - p, e = (p - (s - t)) + (c - t);
 	float f;
@@ -270,7 +270,7 @@ CMP(LT, a < b)
 CMP(EQ, a == b)
 CMP(LE, a <= b)
 CMP(GT, a > b)
-CMP(LG, a < b || a > b)
+CMP(LG, a<b || a> b)
 CMP(GE, a >= b)
 CMP(O, !isunordered(a, b))
 CMP(U, isunordered(a, b))
@@ -309,11 +309,11 @@ ROUND(RNDNE, rintf) /* MXCSR is at nearest even between instructions */
 #define FROM_INT(name, type)                                                                       \
 	SEM(name)                                                                                  \
 	{                                                                                          \
-		volatile type a = (type) S0;                                                       \
+		volatile type a = (type)S0;                                                        \
 		volatile float r;                                                                  \
                                                                                                    \
 		round_begin(x, 32);                                                                \
-		r = (float) a;                                                                     \
+		r = (float)a;                                                                      \
 		round_end(x);                                                                      \
 		isa_swrite(x, in->dst, as_bits(r));                                                \
 	}
@@ -325,7 +325,7 @@ SEM(S_CVT_F32_U32)
 	volatile float r;
 
 	round_begin(x, 32);
-	r = (float) a;
+	r = (float)a;
 	round_end(x);
 	isa_swrite(x, in->dst, as_bits(r));
 }
@@ -334,15 +334,15 @@ SEM(S_CVT_F32_U32)
 SEM(S_CVT_I32_F32)
 {
 	float a = as_float(in32(x, S0));
-	int32_t r = a != a ? 0 : a >= 0x1p31f ? INT32_MAX : a <= -0x1p31f ? INT32_MIN : (int32_t) a;
+	int32_t r = a != a ? 0 : a >= 0x1p31f ? INT32_MAX : a <= -0x1p31f ? INT32_MIN : (int32_t)a;
 
-	isa_swrite(x, in->dst, (uint32_t) r);
+	isa_swrite(x, in->dst, (uint32_t)r);
 }
 
 SEM(S_CVT_U32_F32)
 {
 	float a = as_float(in32(x, S0));
-	uint32_t r = !(a > 0) ? 0 : a >= 0x1p32f ? UINT32_MAX : (uint32_t) a;
+	uint32_t r = !(a > 0) ? 0 : a >= 0x1p32f ? UINT32_MAX : (uint32_t)a;
 
 	isa_swrite(x, in->dst, r);
 }

@@ -18,7 +18,7 @@ static void write_dwords(struct isa_exec *x, unsigned code, unsigned n, const ui
 
 static uint64_t offset(const struct isa_exec *x, const struct isa_insn *in)
 {
-	uint64_t off = (uint64_t) (int64_t) in->imm;
+	uint64_t off = (uint64_t)(int64_t)in->imm;
 
 	if (in->saddr != OPR_NULL)
 		off += isa_sread(x, in, in->saddr);
@@ -44,16 +44,15 @@ static void buffer_load(struct isa_exec *x, const struct isa_insn *in, unsigned 
 {
 	uint64_t lo = isa_sread64(x, in, in->src[0]);
 	uint32_t records = in->src[0] == OPR_NULL ? 0 : isa_sread(x, in, in->src[0] + 2);
-	uint32_t stride = (uint32_t) (lo >> 48) & 0x3fff;
-	uint64_t bytes = stride ? (uint64_t) records * stride : records;
+	uint32_t stride = (uint32_t)(lo >> 48) & 0x3fff;
+	uint64_t bytes = stride ? (uint64_t)records * stride : records;
 	uint64_t off = offset(x, in) & ~3ull, base = lo & 0xfffffffffffcull;
 	uint32_t v[16] = {0};
 	unsigned in_range = 0;
 
 	while (in_range < n && off + 4 * in_range + 4 <= bytes)
 		in_range++;
-	if (in_range &&
-	    vm_read(x->smem, VM_LOAD, gva(base + off), v, 4 * in_range, in->cache)) {
+	if (in_range && vm_read(x->smem, VM_LOAD, gva(base + off), v, 4 * in_range, in->cache)) {
 		isa_halt(x, in, STOP_MEM_FAULT);
 		return;
 	}
@@ -77,25 +76,25 @@ SMEM(512, 16)
 
 SEM(S_DCACHE_INV)
 {
-	(void) in;
+	(void)in;
 	isa_cache_inv(x, CACHE_SCALAR);
 }
 
 SEM(S_GL1_INV)
 {
-	(void) in;
+	(void)in;
 	isa_cache_inv(x, CACHE_GL1);
 }
 
 /* A translation probe: brings the page into the translation cache, returns nothing. */
 SEM(S_ATC_PROBE)
 {
-	(void) x;
-	(void) in;
+	(void)x;
+	(void)in;
 }
 
 SEM(S_ATC_PROBE_BUFFER)
 {
-	(void) x;
-	(void) in;
+	(void)x;
+	(void)in;
 }

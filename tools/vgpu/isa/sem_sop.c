@@ -3,10 +3,10 @@
  * Source: AMD "RDNA3.5 Instruction Set Architecture", chapters SOP2, SOPK, SOP1, SOPC. */
 #include "isa/sem.h"
 
-#define A32 isa_sread(x, in, in->src[0])
-#define B32 isa_sread(x, in, in->src[1])
-#define A64 isa_sread64(x, in, in->src[0])
-#define B64 isa_sread64(x, in, in->src[1])
+#define A32  isa_sread(x, in, in->src[0])
+#define B32  isa_sread(x, in, in->src[1])
+#define A64  isa_sread64(x, in, in->src[0])
+#define B64  isa_sread64(x, in, in->src[1])
 #define AS64 isa_sread_i64(x, in, in->src[0])
 #define BS64 isa_sread_i64(x, in, in->src[1])
 
@@ -14,7 +14,7 @@
 static uint64_t isa_sread_i64(const struct isa_exec *x, const struct isa_insn *in, unsigned code)
 {
 	if (code == OPR_LITERAL)
-		return (uint64_t) (int64_t) (int32_t) in->literal;
+		return (uint64_t)(int64_t)(int32_t)in->literal;
 	return isa_sread64(x, in, code);
 }
 
@@ -25,8 +25,8 @@ static uint64_t isa_sread_i64(const struct isa_exec *x, const struct isa_insn *i
 	{                                                                                          \
 		uint32_t a = A32, b = B32, cin = x->w->scc, r;                                     \
                                                                                                    \
-		(void) cin;                                                                        \
-		r = (uint32_t) (result);                                                           \
+		(void)cin;                                                                         \
+		r = (uint32_t)(result);                                                            \
 		isa_swrite(x, in->dst, r);                                                         \
 		x->w->scc = (carry);                                                               \
 	}
@@ -34,25 +34,25 @@ ARITH(S_ADD_U32, a + b, r < a)
 ARITH(S_SUB_U32, a - b, b > a)
 ARITH(S_ADD_I32, a + b, ((~(a ^ b) & (a ^ r)) >> 31))
 ARITH(S_SUB_I32, a - b, (((a ^ b) & (a ^ r)) >> 31))
-ARITH(S_ADDC_U32, a + b + cin, ((uint64_t) a + b + cin) >> 32)
-ARITH(S_SUBB_U32, a - b - cin, (uint64_t) b + cin > a)
+ARITH(S_ADDC_U32, a + b + cin, ((uint64_t)a + b + cin) >> 32)
+ARITH(S_SUBB_U32, a - b - cin, (uint64_t)b + cin > a)
 /* The difference wraps before its sign is looked at. */
-ARITH(S_ABSDIFF_I32, (int32_t) (a - b) < 0 ? b - a : a - b, r != 0)
-ARITH(S_LSHL1_ADD_U32, (a << 1) + b, (((uint64_t) a << 1) + b) >> 32 != 0)
-ARITH(S_LSHL2_ADD_U32, (a << 2) + b, (((uint64_t) a << 2) + b) >> 32 != 0)
-ARITH(S_LSHL3_ADD_U32, (a << 3) + b, (((uint64_t) a << 3) + b) >> 32 != 0)
-ARITH(S_LSHL4_ADD_U32, (a << 4) + b, (((uint64_t) a << 4) + b) >> 32 != 0)
-ARITH(S_MIN_I32, (int32_t) a < (int32_t) b ? a : b, (int32_t) a < (int32_t) b)
+ARITH(S_ABSDIFF_I32, (int32_t)(a - b) < 0 ? b - a : a - b, r != 0)
+ARITH(S_LSHL1_ADD_U32, (a << 1) + b, (((uint64_t)a << 1) + b) >> 32 != 0)
+ARITH(S_LSHL2_ADD_U32, (a << 2) + b, (((uint64_t)a << 2) + b) >> 32 != 0)
+ARITH(S_LSHL3_ADD_U32, (a << 3) + b, (((uint64_t)a << 3) + b) >> 32 != 0)
+ARITH(S_LSHL4_ADD_U32, (a << 4) + b, (((uint64_t)a << 4) + b) >> 32 != 0)
+ARITH(S_MIN_I32, (int32_t)a < (int32_t)b ? a : b, (int32_t)a < (int32_t)b)
 ARITH(S_MIN_U32, a < b ? a : b, a < b)
-ARITH(S_MAX_I32, (int32_t) a >= (int32_t) b ? a : b, (int32_t) a >= (int32_t) b)
+ARITH(S_MAX_I32, (int32_t)a >= (int32_t)b ? a : b, (int32_t)a >= (int32_t)b)
 ARITH(S_MAX_U32, a >= b ? a : b, a >= b)
 ARITH(S_LSHL_B32, a << (b & 31), r != 0)
 ARITH(S_LSHR_B32, a >> (b & 31), r != 0)
-ARITH(S_ASHR_I32, (int32_t) a >> (b & 31), r != 0)
+ARITH(S_ASHR_I32, (int32_t)a >> (b & 31), r != 0)
 ARITH(S_AND_B32, a &b, r != 0)
 ARITH(S_OR_B32, a | b, r != 0)
 ARITH(S_XOR_B32, a ^ b, r != 0)
-ARITH(S_NAND_B32, ~(a & b), r != 0)
+ARITH(S_NAND_B32, ~(a &b), r != 0)
 ARITH(S_NOR_B32, ~(a | b), r != 0)
 ARITH(S_XNOR_B32, ~(a ^ b), r != 0)
 ARITH(S_AND_NOT1_B32, a & ~b, r != 0)
@@ -64,12 +64,12 @@ ARITH(S_OR_NOT1_B32, a | ~b, r != 0)
 	{                                                                                          \
 		uint32_t a = A32, b = B32;                                                         \
                                                                                                    \
-		isa_swrite(x, in->dst, (uint32_t) (result));                                       \
+		isa_swrite(x, in->dst, (uint32_t)(result));                                        \
 	}
 PLAIN(S_BFM_B32, ((1u << (a & 31)) - 1) << (b & 31))
 PLAIN(S_MUL_I32, a *b)
-PLAIN(S_MUL_HI_U32, (uint64_t) a *b >> 32)
-PLAIN(S_MUL_HI_I32, (uint64_t) ((int64_t) (int32_t) a * (int32_t) b) >> 32)
+PLAIN(S_MUL_HI_U32, (uint64_t)a *b >> 32)
+PLAIN(S_MUL_HI_I32, (uint64_t)((int64_t)(int32_t)a *(int32_t)b) >> 32)
 PLAIN(S_PACK_LL_B32_B16, (a & 0xffff) | b << 16)
 PLAIN(S_PACK_LH_B32_B16, (a & 0xffff) | (b & 0xffff0000))
 PLAIN(S_PACK_HH_B32_B16, a >> 16 | (b & 0xffff0000))
@@ -96,7 +96,7 @@ SEM(S_CSELECT_B64)
 LOGIC64(S_AND_B64, a &b)
 LOGIC64(S_OR_B64, a | b)
 LOGIC64(S_XOR_B64, a ^ b)
-LOGIC64(S_NAND_B64, ~(a & b))
+LOGIC64(S_NAND_B64, ~(a &b))
 LOGIC64(S_NOR_B64, ~(a | b))
 LOGIC64(S_XNOR_B64, ~(a ^ b))
 LOGIC64(S_AND_NOT1_B64, a & ~b)
@@ -108,13 +108,13 @@ LOGIC64(S_OR_NOT1_B64, a | ~b)
 		uint64_t a = src, r;                                                               \
 		uint32_t b = B32;                                                                  \
                                                                                                    \
-		r = (uint64_t) (result);                                                           \
+		r = (uint64_t)(result);                                                            \
 		isa_swrite64(x, in->dst, r);                                                       \
 		x->w->scc = r != 0;                                                                \
 	}
 SHIFT64(S_LSHL_B64, A64, a << (b & 63))
 SHIFT64(S_LSHR_B64, A64, a >> (b & 63))
-SHIFT64(S_ASHR_I64, AS64, (int64_t) a >> (b & 63))
+SHIFT64(S_ASHR_I64, AS64, (int64_t)a >> (b & 63))
 
 SEM(S_BFM_B64)
 {
@@ -130,7 +130,7 @@ static uint64_t field(uint64_t a, unsigned off, unsigned width)
 
 SEM(S_BFE_U32)
 {
-	uint32_t b = B32, r = (uint32_t) field(A32, b & 31, b >> 16 & 127);
+	uint32_t b = B32, r = (uint32_t)field(A32, b & 31, b >> 16 & 127);
 
 	isa_swrite(x, in->dst, r);
 	x->w->scc = r != 0;
@@ -143,14 +143,14 @@ static uint64_t extend(uint64_t v, unsigned width)
 		return 0;
 	if (width >= 64)
 		return v;
-	return (uint64_t) ((int64_t) (v << (64 - width)) >> (64 - width));
+	return (uint64_t)((int64_t)(v << (64 - width)) >> (64 - width));
 }
 
 SEM(S_BFE_I32)
 {
 	uint32_t b = B32, width = b >> 16 & 127, off = b & 31, r;
 
-	r = (uint32_t) extend(field((uint64_t) (int64_t) (int32_t) A32, off, width), width);
+	r = (uint32_t)extend(field((uint64_t)(int64_t)(int32_t)A32, off, width), width);
 	isa_swrite(x, in->dst, r);
 	x->w->scc = r != 0;
 }
@@ -168,7 +168,7 @@ SEM(S_BFE_I64)
 {
 	uint32_t b = B32, width = b >> 16 & 127, off = b & 63;
 	/* Bits above the top are copies of the sign. */
-	uint64_t a = (uint64_t) ((int64_t) AS64 >> off), r = extend(a, width);
+	uint64_t a = (uint64_t)((int64_t)AS64 >> off), r = extend(a, width);
 
 	isa_swrite64(x, in->dst, r);
 	x->w->scc = r != 0;
@@ -212,53 +212,53 @@ SEM(S_CTZ_I32_B32)
 {
 	uint32_t a = A32;
 
-	isa_swrite(x, in->dst, a ? (uint32_t) __builtin_ctz(a) : ~0u);
+	isa_swrite(x, in->dst, a ? (uint32_t)__builtin_ctz(a) : ~0u);
 }
 
 SEM(S_CTZ_I32_B64)
 {
 	uint64_t a = A64;
 
-	isa_swrite(x, in->dst, a ? (uint32_t) __builtin_ctzll(a) : ~0u);
+	isa_swrite(x, in->dst, a ? (uint32_t)__builtin_ctzll(a) : ~0u);
 }
 
 SEM(S_CLZ_I32_U32)
 {
 	uint32_t a = A32;
 
-	isa_swrite(x, in->dst, a ? (uint32_t) __builtin_clz(a) : ~0u);
+	isa_swrite(x, in->dst, a ? (uint32_t)__builtin_clz(a) : ~0u);
 }
 
 SEM(S_CLZ_I32_U64)
 {
 	uint64_t a = A64;
 
-	isa_swrite(x, in->dst, a ? (uint32_t) __builtin_clzll(a) : ~0u);
+	isa_swrite(x, in->dst, a ? (uint32_t)__builtin_clzll(a) : ~0u);
 }
 
 /* How many top bits equal the sign; ~0 if all do. */
 SEM(S_CLS_I32)
 {
-	uint32_t a = A32, d = a ^ (uint32_t) ((int32_t) a >> 31);
+	uint32_t a = A32, d = a ^ (uint32_t)((int32_t)a >> 31);
 
-	isa_swrite(x, in->dst, d ? (uint32_t) __builtin_clz(d) : ~0u);
+	isa_swrite(x, in->dst, d ? (uint32_t)__builtin_clz(d) : ~0u);
 }
 
 SEM(S_CLS_I32_I64)
 {
-	uint64_t a = AS64, d = a ^ (uint64_t) ((int64_t) a >> 63);
+	uint64_t a = AS64, d = a ^ (uint64_t)((int64_t)a >> 63);
 
-	isa_swrite(x, in->dst, d ? (uint32_t) __builtin_clzll(d) : ~0u);
+	isa_swrite(x, in->dst, d ? (uint32_t)__builtin_clzll(d) : ~0u);
 }
 
 SEM(S_SEXT_I32_I8)
 {
-	isa_swrite(x, in->dst, (uint32_t) (int32_t) (int8_t) A32);
+	isa_swrite(x, in->dst, (uint32_t)(int32_t)(int8_t)A32);
 }
 
 SEM(S_SEXT_I32_I16)
 {
-	isa_swrite(x, in->dst, (uint32_t) (int32_t) (int16_t) A32);
+	isa_swrite(x, in->dst, (uint32_t)(int32_t)(int16_t)A32);
 }
 
 SEM(S_BITSET0_B32)
@@ -287,20 +287,20 @@ SEM(S_BITREPLICATE_B64_B32)
 	uint32_t a = A32;
 
 	for (unsigned i = 0; i < 32; i++)
-		r |= (uint64_t) (a >> i & 1) * 3 << (2 * i);
+		r |= (uint64_t)(a >> i & 1) * 3 << (2 * i);
 	isa_swrite64(x, in->dst, r);
 }
 
 #define UNARY(name, type, expr)                                                                    \
 	SEM(name)                                                                                  \
 	{                                                                                          \
-		type a = (type) (sizeof(type) == 8 ? A64 : A32);                                   \
-		uint32_t r = (uint32_t) (expr);                                                    \
+		type a = (type)(sizeof(type) == 8 ? A64 : A32);                                    \
+		uint32_t r = (uint32_t)(expr);                                                     \
                                                                                                    \
 		isa_swrite(x, in->dst, r);                                                         \
 		x->w->scc = r != 0;                                                                \
 	}
-UNARY(S_ABS_I32, uint32_t, (int32_t) a < 0 ? 0u - a : a)
+UNARY(S_ABS_I32, uint32_t, (int32_t)a < 0 ? 0u - a : a)
 UNARY(S_BCNT0_I32_B32, uint32_t, 32 - __builtin_popcount(a))
 UNARY(S_BCNT1_I32_B32, uint32_t, __builtin_popcount(a))
 UNARY(S_BCNT0_I32_B64, uint64_t, 64 - __builtin_popcountll(a))
@@ -342,7 +342,7 @@ UNARY64(S_WQM_B64, quads(a) * 15)
 #define SAVEEXEC(op, expr)                                                                         \
 	SEM(S_##op##_SAVEEXEC_B32)                                                                 \
 	{                                                                                          \
-		uint32_t a = A32, e = (uint32_t) x->w->exec, r = (uint32_t) (expr);                \
+		uint32_t a = A32, e = (uint32_t)x->w->exec, r = (uint32_t)(expr);                  \
                                                                                                    \
 		isa_swrite(x, in->dst, e);                                                         \
 		isa_swrite(x, OPR_EXEC_LO, r);                                                     \
@@ -359,7 +359,7 @@ UNARY64(S_WQM_B64, quads(a) * 15)
 SAVEEXEC(AND, a &e)
 SAVEEXEC(OR, a | e)
 SAVEEXEC(XOR, a ^ e)
-SAVEEXEC(NAND, ~(a & e))
+SAVEEXEC(NAND, ~(a &e))
 SAVEEXEC(NOR, ~(a | e))
 SAVEEXEC(XNOR, ~(a ^ e))
 SAVEEXEC(AND_NOT0, ~a &e)
@@ -370,7 +370,7 @@ SAVEEXEC(OR_NOT1, a | ~e)
 #define WREXEC(op, expr)                                                                           \
 	SEM(S_##op##_WREXEC_B32)                                                                   \
 	{                                                                                          \
-		uint32_t a = A32, e = (uint32_t) x->w->exec, r = (uint32_t) (expr);                \
+		uint32_t a = A32, e = (uint32_t)x->w->exec, r = (uint32_t)(expr);                  \
                                                                                                    \
 		isa_swrite(x, OPR_EXEC_LO, r);                                                     \
 		isa_swrite(x, in->dst, r);                                                         \
@@ -391,9 +391,9 @@ WREXEC(AND_NOT1, a & ~e)
  * hardware's bounds check does. */
 static unsigned relative(unsigned code, uint32_t add, unsigned dwords)
 {
-	uint64_t r = (uint64_t) code + add;
+	uint64_t r = (uint64_t)code + add;
 
-	return r + dwords <= OPR_VCC_LO ? (unsigned) r : 0;
+	return r + dwords <= OPR_VCC_LO ? (unsigned)r : 0;
 }
 
 SEM(S_MOVRELS_B32)
@@ -429,7 +429,7 @@ SEM(S_MOVRELSD_2_B32)
 #define COMPARE(name, type, get_a, get_b, expr)                                                    \
 	SEM(name)                                                                                  \
 	{                                                                                          \
-		type a = (type) get_a, b = (type) get_b;                                           \
+		type a = (type)get_a, b = (type)get_b;                                             \
                                                                                                    \
 		x->w->scc = (expr);                                                                \
 	}
@@ -456,25 +456,25 @@ COMPARE(S_CMP_LG_U64, uint64_t, A64, B64, a != b)
 
 SEM(S_MOVK_I32)
 {
-	isa_swrite(x, in->dst, (uint32_t) in->imm);
+	isa_swrite(x, in->dst, (uint32_t)in->imm);
 }
 
 SEM(S_CMOVK_I32)
 {
 	if (x->w->scc)
-		isa_swrite(x, in->dst, (uint32_t) in->imm);
+		isa_swrite(x, in->dst, (uint32_t)in->imm);
 }
 
 SEM(S_VERSION)
 {
-	(void) x;
-	(void) in;
+	(void)x;
+	(void)in;
 }
 
 #define COMPAREK(name, type, imm_type, expr)                                                       \
 	SEM(name)                                                                                  \
 	{                                                                                          \
-		type a = (type) A32, b = (type) (imm_type) in->imm;                                \
+		type a = (type)A32, b = (type)(imm_type)in->imm;                                   \
                                                                                                    \
 		x->w->scc = (expr);                                                                \
 	}
@@ -493,7 +493,7 @@ COMPAREK(S_CMPK_LE_U32, uint32_t, uint16_t, a <= b)
 
 SEM(S_ADDK_I32)
 {
-	uint32_t a = A32, b = (uint32_t) in->imm, r = a + b;
+	uint32_t a = A32, b = (uint32_t)in->imm, r = a + b;
 
 	isa_swrite(x, in->dst, r);
 	x->w->scc = (~(a ^ b) & (a ^ r)) >> 31;
@@ -501,5 +501,5 @@ SEM(S_ADDK_I32)
 
 SEM(S_MULK_I32)
 {
-	isa_swrite(x, in->dst, A32 * (uint32_t) in->imm);
+	isa_swrite(x, in->dst, A32 * (uint32_t)in->imm);
 }

@@ -7,8 +7,8 @@
 #define HINT(name)                                                                                 \
 	SEM(name)                                                                                  \
 	{                                                                                          \
-		(void) x;                                                                          \
-		(void) in;                                                                         \
+		(void)x;                                                                           \
+		(void)in;                                                                          \
 	}
 HINT(S_NOP)
 HINT(S_SET_INST_PREFETCH_DISTANCE)
@@ -21,22 +21,22 @@ HINT(S_INCPERFLEVEL)
 HINT(S_DECPERFLEVEL)
 HINT(S_TTRACEDATA)
 HINT(S_TTRACEDATA_IMM)
-HINT(S_WAKEUP) /* waves sleep by the clock alone: they wake up soon enough */
+HINT(S_WAKEUP)     /* waves sleep by the clock alone: they wake up soon enough */
 HINT(S_WAIT_EVENT) /* export-ready: compute waves do not export */
 
 /* ---- waits --------------------------------------------------------------- */
 
 void isa_wait(struct isa_exec *x, unsigned counters, unsigned limit)
 {
-	(void) x;
-	(void) counters;
-	(void) limit;
+	(void)x;
+	(void)counters;
+	(void)limit;
 }
 
 void isa_cache_inv(struct isa_exec *x, unsigned caches)
 {
-	(void) x;
-	(void) caches;
+	(void)x;
+	(void)caches;
 }
 
 SEM(S_WAITCNT)
@@ -50,7 +50,7 @@ SEM(S_WAITCNT)
 #define WAIT_ONE(name, counter)                                                                    \
 	SEM(name)                                                                                  \
 	{                                                                                          \
-		isa_wait(x, counter, (isa_sread(x, in, in->src[0]) + (uint16_t) in->imm) & 63);    \
+		isa_wait(x, counter, (isa_sread(x, in, in->src[0]) + (uint16_t)in->imm) & 63);     \
 	}
 WAIT_ONE(S_WAITCNT_VSCNT, CNT_VS)
 WAIT_ONE(S_WAITCNT_VMCNT, CNT_VM)
@@ -59,14 +59,14 @@ WAIT_ONE(S_WAITCNT_LGKMCNT, CNT_LGKM)
 
 SEM(S_WAIT_IDLE)
 {
-	(void) in;
+	(void)in;
 	isa_wait(x, CNT_VM | CNT_VS | CNT_LGKM | CNT_EXP, 0);
 }
 
 SEM(S_ICACHE_INV)
 {
-	(void) x;
-	(void) in;
+	(void)x;
+	(void)in;
 	isa_icache_invalidate();
 }
 
@@ -74,17 +74,17 @@ SEM(S_ICACHE_INV)
 
 static void jump(struct isa_exec *x, const struct isa_insn *in)
 {
-	x->w->pc += (uint64_t) ((int64_t) in->imm * 4);
+	x->w->pc += (uint64_t)((int64_t)in->imm * 4);
 }
 
 static uint64_t live(const struct isa_wave *w, uint64_t mask)
 {
-	return w->wave64 ? mask : (uint32_t) mask;
+	return w->wave64 ? mask : (uint32_t)mask;
 }
 
 static uint64_t vcc(const struct isa_wave *w)
 {
-	return live(w, w->s[OPR_VCC_LO] | (uint64_t) w->s[OPR_VCC_HI] << 32);
+	return live(w, w->s[OPR_VCC_LO] | (uint64_t)w->s[OPR_VCC_HI] << 32);
 }
 
 SEM(S_BRANCH)
@@ -158,11 +158,11 @@ SEM(S_SUBVECTOR_LOOP_BEGIN)
 
 	if (!w->exec) {
 		jump(x, in);
-	} else if (!(uint32_t) w->exec) {
+	} else if (!(uint32_t)w->exec) {
 		isa_swrite(x, in->dst, 0);
 	} else {
-		isa_swrite(x, in->dst, (uint32_t) (w->exec >> 32));
-		w->exec = (uint32_t) w->exec;
+		isa_swrite(x, in->dst, (uint32_t)(w->exec >> 32));
+		w->exec = (uint32_t)w->exec;
 	}
 }
 
@@ -174,21 +174,21 @@ SEM(S_SUBVECTOR_LOOP_END)
 	if (w->exec >> 32) {
 		w->exec = (w->exec & 0xffffffff00000000ull) | saved;
 	} else if (saved) {
-		isa_swrite(x, in->dst, (uint32_t) w->exec);
-		w->exec = (uint64_t) saved << 32;
+		isa_swrite(x, in->dst, (uint32_t)w->exec);
+		w->exec = (uint64_t)saved << 32;
 		jump(x, in);
 	}
 }
 
 SEM(S_ENDPGM)
 {
-	(void) in;
+	(void)in;
 	x->w->state = WAVE_ENDED;
 }
 
 SEM(S_ENDPGM_SAVED)
 {
-	(void) in;
+	(void)in;
 	x->w->state = WAVE_ENDED;
 }
 
@@ -219,7 +219,7 @@ SEM(S_SETHALT)
 
 SEM(S_BARRIER)
 {
-	(void) in;
+	(void)in;
 	x->w->state = WAVE_BARRIER;
 }
 
@@ -252,13 +252,13 @@ SEM(S_CODE_END)
 SEM(S_SENDMSG)
 {
 	if (x->sendmsg)
-		x->sendmsg(x, (uint16_t) in->imm, x->w->s[OPR_M0]);
+		x->sendmsg(x, (uint16_t)in->imm, x->w->s[OPR_M0]);
 }
 
 SEM(S_SENDMSGHALT)
 {
 	if (x->sendmsg)
-		x->sendmsg(x, (uint16_t) in->imm, x->w->s[OPR_M0]);
+		x->sendmsg(x, (uint16_t)in->imm, x->w->s[OPR_M0]);
 	halt_self(x->w);
 }
 
@@ -293,7 +293,7 @@ SEM(S_SENDMSG_RTN_B32)
 	uint64_t v;
 
 	if (message(x, in, &v))
-		isa_swrite(x, in->dst, (uint32_t) v);
+		isa_swrite(x, in->dst, (uint32_t)v);
 }
 
 SEM(S_SENDMSG_RTN_B64)
@@ -331,9 +331,9 @@ static uint32_t status(const struct isa_wave *w)
 	uint32_t s = w->status & ~(1u | 1u << 5 | 1u << 9 | 1u << 10);
 
 	s |= w->scc;
-	s |= (uint32_t) (w->priv & 1) << 5;
-	s |= (uint32_t) !live(w, w->exec) << 9;
-	s |= (uint32_t) !vcc(w) << 10;
+	s |= (uint32_t)(w->priv & 1) << 5;
+	s |= (uint32_t)!live(w, w->exec) << 9;
+	s |= (uint32_t)!vcc(w) << 10;
 	return s;
 }
 
@@ -362,16 +362,16 @@ static bool hwreg_read(struct isa_exec *x, unsigned id, uint32_t *v)
 		*v = 0;
 		return true;
 	case HWREG_IB_STS2: /* bit 11: wave64 */
-		*v = (uint32_t) (w->wave64 ? 1 : 0) << 11;
+		*v = (uint32_t)(w->wave64 ? 1 : 0) << 11;
 		return true;
 	case HWREG_SH_MEM_BASES: /* private [15:0], shared [31:16]: address bits 63:48 */
-		*v = (uint32_t) (x->private_base >> 48) | (uint32_t) (x->shared_base >> 48) << 16;
+		*v = (uint32_t)(x->private_base >> 48) | (uint32_t)(x->shared_base >> 48) << 16;
 		return true;
 	case HWREG_FLAT_SCR_LO:
-		*v = (uint32_t) w->flat_scratch;
+		*v = (uint32_t)w->flat_scratch;
 		return true;
 	case HWREG_FLAT_SCR_HI:
-		*v = (uint32_t) (w->flat_scratch >> 32);
+		*v = (uint32_t)(w->flat_scratch >> 32);
 		return true;
 	case HWREG_HW_ID1:
 		*v = w->hw_id1;
@@ -385,7 +385,7 @@ static bool hwreg_read(struct isa_exec *x, unsigned id, uint32_t *v)
 		*v = 0; /* no sampling is ever in progress */
 		return true;
 	case HWREG_SHADER_CYCLES: /* 20 bits; at the pace of one instruction a cycle */
-		*v = (uint32_t) (x->realtime ? x->realtime(x) * 29 : w->insns) & 0xfffff;
+		*v = (uint32_t)(x->realtime ? x->realtime(x) * 29 : w->insns) & 0xfffff;
 		return true;
 	}
 	return false;
@@ -413,7 +413,7 @@ static bool hwreg_write(struct isa_exec *x, unsigned id, uint32_t v)
 		w->flat_scratch = (w->flat_scratch & 0xffffffff00000000ull) | v;
 		return true;
 	case HWREG_FLAT_SCR_HI:
-		w->flat_scratch = (w->flat_scratch & 0xffffffffull) | (uint64_t) v << 32;
+		w->flat_scratch = (w->flat_scratch & 0xffffffffull) | (uint64_t)v << 32;
 		return true;
 	case HWREG_GPR_ALLOC:
 	case HWREG_LDS_ALLOC:
@@ -478,5 +478,5 @@ SEM(S_ROUND_MODE)
 
 SEM(S_DENORM_MODE)
 {
-	x->w->mode = (x->w->mode & ~0xf0u) | (uint32_t) (in->imm & 15) << 4;
+	x->w->mode = (x->w->mode & ~0xf0u) | (uint32_t)(in->imm & 15) << 4;
 }

@@ -29,11 +29,12 @@ enum {
 };
 
 struct isa_shape {
-	uint8_t dst;	/* dwords */
+	uint8_t dst;    /* dwords */
 	uint8_t src[3]; /* dwords */
 	uint8_t cls[3]; /* enum isa_class */
-	uint8_t half;	/* 16-bit operands of 32-bit forms: 1 << source, 8 destination */
-	uint16_t fixed; /* VOP3 bits that must be 0: [4:0] = dword 1 [31:27], [12:5] = dword 0 [15:8] */
+	uint8_t half;   /* 16-bit operands of 32-bit forms: 1 << source, 8 destination */
+	uint16_t fixed; /* VOP3 bits that must be 0: [4:0] = dword 1 [31:27], [12:5] = dword 0
+			   [15:8] */
 	uint8_t forms;
 };
 
