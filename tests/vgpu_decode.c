@@ -933,8 +933,10 @@ Test(vgpu_decode, every_opcode_as_llvm)
 	const char *env = getenv("VGPU_DECODE_N");
 	unsigned n = env ? (unsigned)atoi(env) : 60;
 
-	if (!llvm_open())
-		cr_skip_test("libLLVM 19 is not installed");
+	if (!llvm_open()) {
+		fprintf(stderr, "SKIP: vgpu_decode: libLLVM 19 is not installed\n");
+		cr_skip_test("no LLVM");
+	}
 	rng = 0x9e3779b97f4a7c15ull;
 	for (unsigned i = 0; i < sizeof(encs) / sizeof(*encs); i++)
 		for (unsigned op = 0; op < 1u << encs[i].bits; op++)

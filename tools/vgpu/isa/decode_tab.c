@@ -1,4 +1,5 @@
 /* The decoder's tables, from ops.def and shapes.def. */
+#include <pthread.h>
 #include <string.h>
 
 #include "isa/decode.h"
@@ -71,23 +72,24 @@ const uint16_t isa_vopd[19] = {
 	0,		ISA_V_ADD_NC_U32,	ISA_V_LSHLREV_B32,	ISA_V_AND_B32,
 };
 
+static char lower[ISA_OP_COUNT][40];
+
+static void lower_names(void)
+{
+	for (unsigned i = 1; i < ISA_OP_COUNT; i++) {
+		const char *s = i == ISA_EXPORT ? "exp" : op_names[i];
+
+		for (unsigned j = 0; s[j]; j++)
+			lower[i][j] = s[j] >= 'A' && s[j] <= 'Z' ? s[j] + 32 : s[j];
+	}
+}
+
 const char *isa_op_name(unsigned op)
 {
-	static char lower[ISA_OP_COUNT][40];
-	static bool done;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	if (op == ISA_INVALID || op >= ISA_OP_COUNT)
 		return "invalid";
-	if (!__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
-		/* Idempotent: threads that race write the same bytes. */
-		for (unsigned i = 1; i < ISA_OP_COUNT; i++) {
-			const char *s = i == ISA_EXPORT ? "exp" : op_names[i];
-			unsigned j;
-
-			for (j = 0; s[j]; j++)
-				lower[i][j] = s[j] >= 'A' && s[j] <= 'Z' ? s[j] + 32 : s[j];
-		}
-		__atomic_store_n(&done, true, __ATOMIC_RELEASE);
-	}
+	pthread_once(&once, lower_names);
 	return lower[op];
 }

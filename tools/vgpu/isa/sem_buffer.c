@@ -43,8 +43,6 @@ static void desc_read(struct isa_exec *x, const struct isa_insn *in, struct desc
 	d->index_stride = 8u << (w[3] >> 21 & 3);
 	d->add_tid = w[3] >> 23 & 1;
 	d->oob = w[3] >> 28 & 3;
-	if (d->add_tid && !swizzle) /* the format field's low bits extend the stride */
-		d->stride |= (w[3] >> 12 & 15) << 14;
 }
 
 /* ---- addresses ----------------------------------------------------------- */

@@ -1,0 +1,61 @@
+/* The interpreter's runners, as somebody with a vector file would use them. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "testdata.h"
+
+static int run(const char *command, char *last, size_t n)
+{
+	char line[400];
+	FILE *p = popen(command, "r");
+
+	cr_assert(p);
+	last[0] = 0;
+	while (fgets(line, sizeof(line), p)) {
+		line[strcspn(line, "\n")] = 0;
+		snprintf(last, n, "%s", line);
+	}
+	return WEXITSTATUS(pclose(p));
+}
+
+Test(e2e_isa, public_vectors)
+{
+	const char *file = testdata("isa-vectors/gfx11-half.json");
+	unsigned passed = 0, failed = 1;
+	char command[4200], last[400];
+	int rc;
+
+	if (!file) {
+		fprintf(stderr, "SKIP: e2e_isa: isa-vectors/gfx11-half.json is not here\n");
+		cr_skip_test("no vectors");
+	}
+	snprintf(command, sizeof(command), "build/tests/isa_vectors '%s'", file);
+	rc = run(command, last, sizeof(last));
+	cr_assert(sscanf(last, "%u passed, %u failed", &passed, &failed) == 2, "%s", last);
+	cr_assert(rc == 0 && failed == 0 && passed == 392, "%s", last);
+}
+
+/* A vector that states something else than the instruction does must fail, with its id. */
+Test(e2e_isa, wrong_vector_fails)
+{
+	static const char name[] = "build/tests/wrong.json";
+	char last[400];
+	FILE *f = fopen(name, "w");
+
+	cr_assert(f);
+	/* s_load_b64 s[2:3], s[0:1]; v1 = 3; wait; global_store_b32 v2, v1, s[2:3]; s_endpgm */
+	fputs("{\"vectors\":[{\"id\":\"wrong\",\"kind\":\"wave32\",\"lanes\":1,\"pro\":\"\","
+	      "\"body\":\"800004f4000000f88302027e07fc89bf8002047e00006adc02010200\","
+	      "\"epi\":\"0000b0bf\",\"out\":\"04000000\",\"checked\":[0],\"addr_dep\":[],"
+	      "\"exact\":true}]}",
+	      f);
+	fclose(f);
+	cr_assert(run("build/tests/isa_vectors build/tests/wrong.json", last, sizeof(last)) == 1);
+	cr_assert_str_eq(last, "0 passed, 1 failed");
+	cr_assert(run("build/tests/isa_vectors build/tests/wrong.json | head -1", last,
+		      sizeof(last)) == 0);
+	cr_assert_str_eq(last, "wrong: dword 0 is 0x00000003, wanted 0x00000004");
+	remove(name);
+}
