@@ -30,6 +30,7 @@ static const struct group {
 	{"SVM", group_svm, ""},
 	{"SMI", group_smi, ""},
 	{"eviction", group_eviction, ""},
+	{"memory pressure", group_pressure, "evict_ms=20"},
 	{"dma-buf", group_dmabuf, ""},
 	{"debugger", group_debug, ""},
 	{"CRIU", group_criu, ""},

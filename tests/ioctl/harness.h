@@ -171,6 +171,14 @@ static uint32_t event_create(uint32_t type, bool auto_reset)
 	return e.event_id;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 /* kfd_ioctl_svm_args with room for its attributes. */
 struct svm_call {
 	uint64_t start_addr, size;

@@ -443,14 +443,6 @@ static void on_alarm(int sig)
 	(void)sig;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 static void group_waits(void)
 {
 	struct kfd_event_data d = {0};

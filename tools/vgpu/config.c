@@ -52,6 +52,7 @@ static const struct key {
 	FIELD("subsystem", KEY_U32, subsystem, 0, UINT32_MAX),
 	FIELD("render_minor", KEY_U32, render_minor, 128, 191),
 	FIELD("hz", KEY_U32, hz, 100, 1000),
+	FIELD("evict_ms", KEY_U32, evict_ms, 0, 1000000),
 };
 
 static int parse_number(const char *s, bool size, uint64_t *out)

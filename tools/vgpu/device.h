@@ -25,7 +25,8 @@ struct vgpu_config {
 	uint32_t pci_bus;      /* 0xc5: the device is 0000:c5:00.0 */
 	uint32_t subsystem;    /* subsystem vendor | subsystem device << 16 */
 	uint32_t render_minor; /* 128 */
-	uint32_t hz;           /* 250: jiffies, for rounding of timeouts */
+	uint32_t evict_ms; /* another client of the memory evicts the process so often; 0: never */
+	uint32_t hz;       /* 250: jiffies, for rounding of timeouts */
 };
 extern struct vgpu_config vgpu_config;
 /* Reads the environment once; later calls return the first answer.

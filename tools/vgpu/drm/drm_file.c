@@ -509,16 +509,19 @@ int drm_mmap(struct drm_file *f, uint64_t len, uint64_t off, struct vma_backing 
 
 int drm_fdinfo(struct drm_file *f, char *buf, size_t n)
 {
-	struct vgpu_stats s;
+	struct {
+		uint64_t gtt_used, vram_used;
+	} s = {0};
 	int at;
 
-	vgpu_stats(&s);
+	if (f->compute)
+		kfd_vm_memory(&s.gtt_used, &s.vram_used);
+	for (struct gem_va *v = f->vas; v; v = v->next)
+		*(v->gem->domain == GEM_VRAM ? &s.vram_used : &s.gtt_used) += v->gem->size;
 	at = snprintf(buf, n,
 		      "drm-driver:\tamdgpu\ndrm-client-id:\t%llu\n"
 		      "drm-pdev:\t0000:%02x:00.0\npasid:\t%u\n",
 		      (unsigned long long)f->client_id, vgpu_config.pci_bus, f->pasid);
-	if (!f->compute)
-		memset(&s, 0, sizeof(s));
 	if (vgpu_kernel()->fdinfo_regions) {
 		static const char *const regions[] = {"cpu", "gtt", "vram",     "gds",
 						      "gws", "oa",  "doorbell", "mmioremap"};

@@ -116,6 +116,7 @@ struct kfd_bo {
 	uint32_t flags;    /* KFD_IOC_ALLOC_MEM_FLAGS_* as given */
 	uint32_t handle;   /* idr part */
 	bool imported, aql, mapped;
+	bool attached; /* mapped once: in the VM's books until freed */
 	uint32_t queue_refs;
 	uint64_t user_addr; /* USERPTR */
 	uint32_t invalid;   /* MMU notifications since the last restore */
@@ -291,6 +292,10 @@ void timers_stop(void);
 /* Raises exceptions for a debugger that subscribed to one of them; true if it took them. Process
  * lock held. */
 bool dbg_raise(struct kfd_process *p, struct kfd_queue *q, uint64_t mask);
+
+/* Memory pressure as configured (evict.c): begins with the first queue. */
+void kfd_pressure_start(void);
+void kfd_pressure_after_fork(void);
 
 void kfd_mm_after_fork(void);
 /* After fork: nothing of the parent's device is ours. */

@@ -356,7 +356,7 @@ static int bo_map(struct kfd_pdd *pdd, struct kfd_bo *bo)
 			 (unsigned long long)(bo->va + bo->size * (bo->aql ? 2 : 1)));
 		return err;
 	}
-	bo->mapped = true;
+	bo->mapped = bo->attached = true;
 	if (bo->user_addr && (bo->invalid || bo->dead))
 		vm_user_invalidate(pdd->vm, bo->user_addr, bo->size, false);
 	return 0;

@@ -39,6 +39,7 @@ static void reset_after_fork(void)
 	timers_after_fork();
 	smi_after_fork();
 	kfd_mm_after_fork();
+	kfd_pressure_after_fork();
 	gem_after_fork();
 	if (current_process) {
 		pthread_mutex_init(&current_process->lock, NULL);

@@ -346,6 +346,7 @@ static int create_locked(struct kfd_process *p, struct kfd_queue *q,
 	p->n_queues++;
 	pdd->queue_count++;
 	kfd_device.queue_count++;
+	kfd_pressure_start();
 	return 0;
 
 out_cp:

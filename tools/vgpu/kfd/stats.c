@@ -13,6 +13,25 @@ void kfd_stats_bo(int n, int64_t bytes)
 		s->peak_bo_bytes = s->bo_bytes;
 }
 
+void kfd_vm_memory(uint64_t *gtt, uint64_t *vram)
+{
+	struct kfd_process *p = kfd_process_current();
+
+	*gtt = *vram = 0;
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	for (struct kfd_bo *bo = p->pdd.bo_list; bo; bo = bo->next) {
+		if (bo->attached && bo->gem->domain == GEM_GTT)
+			*gtt += bo->size;
+		else if (bo->attached && bo->gem->domain == GEM_VRAM)
+			*vram += bo->size;
+	}
+	if (p->pdd.cwsr_kernel)
+		*gtt += p->pdd.cwsr_kernel->size;
+	pthread_mutex_unlock(&p->lock);
+}
+
 void vgpu_count_gem_handle(int n)
 {
 	__atomic_fetch_add(&kfd_device.stats.gem_handles, (uint64_t)(int64_t)n, __ATOMIC_RELAXED);

@@ -151,6 +151,8 @@ bool user_range_ok(uint64_t addr, uint64_t n);           /* access_ok() */
 /* access_ok() of a size that is constant and at most a page: it looks at the address alone. */
 bool user_address_ok(uint64_t addr);
 
+/* Bytes of the buffers that the process's VM has seen, by domain: what fdinfo counts. */
+void kfd_vm_memory(uint64_t *gtt, uint64_t *vram);
 void vgpu_count_gem_handle(int n);
 void vgpu_count_dmabuf(int n);
 
