@@ -43,7 +43,9 @@ struct code_page {
 	uint64_t base; /* of the page; ~0: none */
 	const struct vm *vm;
 	uint64_t generation, epoch;
+	bool straddlers; /* some slot's last dwords lie on the next page */
 	uint32_t raw[PAGE_DWORDS];
+	uint32_t filled[PAGE_DWORDS / 32];
 	struct slot slot[PAGE_DWORDS];
 };
 
@@ -59,14 +61,23 @@ void isa_icache_invalidate(void)
 	__atomic_fetch_add(&code_epoch, 1, __ATOMIC_RELEASE);
 }
 
+/* Forgets what was decoded; with all false, only what reaches into the next page. */
 static void page_clear(struct code_page *p, bool all)
 {
-	for (unsigned i = 0; i < PAGE_DWORDS; i++) {
-		if (p->slot[i].kind == SLOT_EMPTY || (!all && !p->slot[i].straddles))
-			continue;
-		free(p->slot[i].y);
-		memset(&p->slot[i], 0, sizeof(p->slot[i]));
-	}
+	if (!all && !p->straddlers)
+		return;
+	for (unsigned i = 0; i < PAGE_DWORDS / 32; i++)
+		for (uint32_t m = p->filled[i]; m; m &= m - 1) {
+			unsigned bit = (unsigned)__builtin_ctz(m);
+			struct slot *s = &p->slot[32 * i + bit];
+
+			if (!all && !s->straddles)
+				continue;
+			free(s->y);
+			memset(s, 0, sizeof(*s));
+			p->filled[i] &= ~(1u << bit);
+		}
+	p->straddlers = false;
 }
 
 void isa_exec_fini(struct isa_exec *x)
@@ -188,6 +199,7 @@ static __attribute__((noinline)) void slot_fill(struct isa_exec *x, struct code_
 	uint32_t w[5];
 	int len;
 
+	p->filled[at / 32] |= 1u << at % 32;
 	memcpy(w, p->raw + at, 4 * n);
 	len = isa_decode(w, n, &s->in);
 	while (len == -ENODATA && n < 5) {
@@ -195,7 +207,7 @@ static __attribute__((noinline)) void slot_fill(struct isa_exec *x, struct code_
 			fetch_fault(x, port);
 			return;
 		}
-		s->straddles = true;
+		s->straddles = p->straddlers = true;
 		len = isa_decode(w, ++n, &s->in);
 	}
 	if (len < 0) {
