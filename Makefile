@@ -28,7 +28,11 @@ LIB_OBJ  := $(LIB_SRC:%.c=$(B)/%.o) $(B)/kernels/embed.o
 TOOL_SRC := $(wildcard tools/*.c)
 TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/%.o)
 VGPU_SRC := $(wildcard tools/vgpu/*.c tools/vgpu/*/*.c)
-VGPU_OBJ := $(VGPU_SRC:%.c=$(B)/%.o)
+VGPU_OBJ := $(VGPU_SRC:%.c=$(B)/%.o) $(B)/tools/vgpu/isa/sem_bc.o
+# The opcode functions once more as bitcode, for the JIT to inline.
+SEM_BC   := $(patsubst %.c,$(B)/%.bc,$(wildcard tools/vgpu/isa/sem_*.c) \
+            $(addprefix tools/vgpu/isa/,valu.c operands.c buffer.c))
+LLVMINC  := -isystem /usr/lib/llvm-19/include
 # The device without the libc surface, for unit tests of its parts. Linked whole: the meaning of an
 # opcode is found through a weak symbol, which pulls nothing out of an archive.
 VGPU_ALL := -Wl,--whole-archive $(B)/libvgpu_core.a -Wl,--no-whole-archive
@@ -82,7 +86,18 @@ check-unit: tests-unit ## the host-only tests alone
 # --- host objects -----------------------------------------------------------
 $(B)/tools/vgpu/%.o: tools/vgpu/%.c
 	@mkdir -p $(@D)
-	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) -O3 $(VGPUARCH) -fPIC -fvisibility=hidden -Itools/vgpu $(PKGINC) $(DEPS) -c $< -o $@
+	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) -O3 $(VGPUARCH) -fPIC -fvisibility=hidden -Itools/vgpu $(LLVMINC) $(PKGINC) $(DEPS) -c $< -o $@
+
+$(B)/tools/vgpu/isa/%.bc: tools/vgpu/isa/%.c
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(WARN) -O2 -g0 $(VGPUARCH) -fPIC -DISA_JIT -Itools/vgpu $(DEPS) -emit-llvm -c $< -o $@
+
+$(B)/tools/vgpu/isa/sem.bc: $(SEM_BC)
+	llvm-link-19 $^ -o $@
+
+$(B)/tools/vgpu/isa/sem_bc.o: $(B)/tools/vgpu/isa/sem.bc scripts/embed-one.sh
+	scripts/embed-one.sh jit_sem_bitcode $< > $(@:.o=.S)
+	$(CC) -c $(@:.o=.S) -o $@
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

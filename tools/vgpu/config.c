@@ -15,6 +15,7 @@ struct vgpu_config vgpu_config = {
 	.gtt_bytes = 0, /* filled by the load: half of RAM, TTM's default pages_limit */
 	.kernel = "6.12",
 	.isa = true,
+	.jit = 1,
 	.mes_version = 0x83,
 	.mec_version = 32,
 	.sdma_version = 14,
@@ -41,6 +42,7 @@ static const struct key {
 	FIELD("kernel", KEY_KERNEL, kernel, 0, 0),
 	FIELD("isa", KEY_BOOL, isa, 0, 1),
 	FIELD("workers", KEY_U32, workers, 0, 1024),
+	FIELD("jit", KEY_U32, jit, 0, 2),
 	FIELD("seed", KEY_U64, seed, 0, UINT64_MAX),
 	FIELD("deterministic", KEY_BOOL, deterministic, 0, 1),
 	FIELD("mes_version", KEY_U32, mes_version, 0, 0xfff),

@@ -286,6 +286,12 @@ static void fill(uint32_t *p, size_t words)
 		p[i] = LEFTOVER;
 }
 
+uint32_t cp_wave_mode(const struct cp_dispatch *d)
+{
+	return (d->rsrc1 >> 12 & 0xff) | (d->rsrc1 >> 21 & 1) << 8 | (d->rsrc1 >> 23 & 1) << 9 |
+	       (d->rsrc1 >> 26 & 1) << 23 | (d->rsrc2 >> 24 & 0x7f) << 12;
+}
+
 static void wave_init(struct isa_wave *w, const struct isa_group *g, const struct cp_dispatch *d,
 		      unsigned index, const uint32_t id[3], const uint32_t size[3])
 {
@@ -310,8 +316,7 @@ static void wave_init(struct isa_wave *w, const struct isa_group *g, const struc
 	w->s[OPR_VCC_LO] = w->s[OPR_VCC_HI] = LEFTOVER;
 	w->s[OPR_M0] = LEFTOVER;
 	/* FLOAT_MODE, DX10_CLAMP, IEEE, FP16_OVFL and the exception enables. */
-	w->mode = (d->rsrc1 >> 12 & 0xff) | (d->rsrc1 >> 21 & 1) << 8 | (d->rsrc1 >> 23 & 1) << 9 |
-		  (d->rsrc1 >> 26 & 1) << 23 | (d->rsrc2 >> 24 & 0x7f) << 12;
+	w->mode = cp_wave_mode(d);
 	w->status = STATUS_VALID | STATUS_TRAP_EN | (g->nwaves > 1 ? STATUS_IN_TG : 0);
 	w->hw_id1 = index & 31;
 	w->hw_id2 = (d->q->mqd.queue_id & 15) | (uint32_t)(g->index & 31) << 16;

@@ -14,6 +14,7 @@
 
 #include "cp/cp.h"
 #include "isa/isa.h"
+#include "isa/jit.h"
 
 /* KFD exception codes (kfd_ioctl.h: kfd_dbg_trap_exception_code). */
 enum {
@@ -75,6 +76,7 @@ struct cp_dispatch {
 	uint64_t scratch_base;
 	uint32_t scratch_wave_bytes, scratch_slots;
 	uint64_t start_ts;
+	struct jit_kernel *jit; /* NULL: interpret */
 	bool active;
 	/* [S] */
 	bool listed;
@@ -115,6 +117,9 @@ struct cp_queue {
 	/* PM4: shader registers and where the packet stream stands */
 	struct cp_pm4 *pm4;
 };
+
+/* MODE of a dispatch's waves at launch. */
+uint32_t cp_wave_mode(const struct cp_dispatch *d);
 
 /* ---- irq.c */
 void cp_irq_post(const struct cp_irq *irq);

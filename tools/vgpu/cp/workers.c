@@ -89,6 +89,14 @@ static void list_remove(struct cp_dispatch *d)
 
 void cp_sched_add(struct cp_dispatch *d)
 {
+	struct jit_shape shape = {
+		.nvgpr = d->nvgpr,
+		.mode = cp_wave_mode(d),
+		.wave64 = d->wave64,
+	};
+
+	d->jit = jit_kernel_get(&d->q->port, d->entry, &shape,
+				vgpu_config.deterministic ? JIT_OFF : (enum jit_mode) vgpu_config.jit);
 	pthread_mutex_lock(&S.lock);
 	list_add(d);
 	wake(d->total > 1 ? 2 : 1);
@@ -464,7 +472,7 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 	struct cp_dispatch *d = g->d;
 	struct isa_exec *x = &k->x;
 	/* The first visit is longer: most workgroups end in it. */
-	uint64_t budget = g->visits++ ? VISIT : 4 * VISIT;
+	uint64_t budget = (g->visits++ ? VISIT : 4 * VISIT) * (jit_ready(d->jit) ? 32 : 1);
 
 	if (k->vmem.vm != d->vm) {
 		vm_port_init(&k->vmem, d->vm, VM_CLIENT_TCP);
@@ -497,11 +505,13 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 				x->half = 0;
 				k->vmem.fault.lanes = k->smem.fault.lanes = k->imem.fault.lanes = 0;
 				turn = quantum(k);
+				if (jit_ready(d->jit))
+					turn *= 32;
 				if (g->spinning >> i & 1 && turn > SPIN_TURN)
 					turn = SPIN_TURN;
 				accesses = k->vmem.accesses + k->smem.accesses;
 				repeats = k->vmem.repeats + k->smem.repeats;
-				n = isa_run(x, w, turn);
+				n = jit_run(d->jit, x, w, turn);
 				if (w->state == WAVE_RUN && spun(k, accesses, repeats, n)) {
 					g->spinning |= 1u << i;
 					spinning++;

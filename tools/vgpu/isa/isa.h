@@ -174,6 +174,8 @@ struct isa_exec {
 	uint64_t (*msg_rtn)(struct isa_exec *x, uint32_t msg); /* doorbell id, ddid, tma, realtime, ... */
 	uint64_t (*realtime)(struct isa_exec *x);
 	void *owner;		  /* the dispatcher's */
+	uint32_t nvgpr, mode;	  /* compiled code: the wave's, as constants */
+	uint64_t compiled;	  /* instructions run in compiled code */
 	uint64_t approximated;	  /* instructions executed inexactly (fidelity report) */
 };
 

@@ -35,6 +35,27 @@
  * convention (which differs with AVX-512) never matters. */
 #pragma clang diagnostic ignored "-Wpsabi"
 
+/* This file and the sem functions are built twice: for the interpreter, and as bitcode that the
+ * JIT inlines (ISA_JIT), where the mask of a write is a constant or is blended without asking, and
+ * where registers are values that nothing can point to. */
+#ifdef ISA_JIT
+#define ISA_COMPILED 1
+#else
+#define ISA_COMPILED 0
+#endif
+
+/* The wave's VGPR count and MODE. Compiled code is specialised on them (struct jit_shape) and has
+ * them as constants beside the wave, where nothing can seem to change them. */
+static inline unsigned isa_nvgpr(const struct isa_exec *x)
+{
+	return ISA_COMPILED ? x->nvgpr : x->w->nvgpr;
+}
+
+static inline uint32_t isa_mode(const struct isa_exec *x)
+{
+	return ISA_COMPILED ? x->mode : x->w->mode;
+}
+
 /* Stops the wave: PC goes back to the instruction. */
 static inline void isa_halt(struct isa_exec *x, const struct isa_insn *in, enum isa_stop why)
 {
@@ -185,7 +206,7 @@ static inline uint32_t isa_gather(v32i m)
  * allocation reads and writes v0, as the hardware's bounds check does. */
 static inline v32u *isa_vgpr(const struct isa_exec *x, unsigned code)
 {
-	unsigned r = code - OPR_VGPR0, n = x->w->nvgpr;
+	unsigned r = code - OPR_VGPR0, n = isa_nvgpr(x);
 
 	return &x->w->v[x->half * n + (r < n ? r : 0)];
 }
@@ -226,7 +247,7 @@ static inline void isa_vwrite(struct isa_exec *x, unsigned code, uint32_t m, v32
 {
 	v32u *d = isa_vgpr(x, code);
 
-	if (m == 0xffffffffu) {
+	if (!ISA_COMPILED && m == 0xffffffffu) {
 		*d = v;
 	} else {
 		v32u k = (v32u)isa_spread(m);

@@ -1,12 +1,37 @@
 /* Operations across lanes. Those that see the whole wave (OPF_ONCE) run once for both halves. */
 #include "isa/valu.h"
 
-static inline uint32_t *lane_at(const struct isa_exec *x, unsigned code, unsigned lane)
+/* Lanes are picked out of and put into register values, never reached through a pointer with the
+ * lane in it: compiled code can keep the registers out of memory then. */
+static inline v32u *half_reg(const struct isa_exec *x, unsigned code, unsigned half)
 {
-	unsigned r = code - OPR_VGPR0, n = x->w->nvgpr;
-	v32u *v = &x->w->v[(lane >= 32 ? n : 0) + (r < n ? r : 0)];
+	unsigned r = code - OPR_VGPR0, n = isa_nvgpr(x);
 
-	return (uint32_t *)v + (lane & 31);
+	return &x->w->v[(half ? n : 0) + (r < n ? r : 0)];
+}
+
+static inline uint32_t lane_get(const struct isa_exec *x, unsigned code, unsigned lane)
+{
+	/* Volatile, or LLVM turns "load all, pick one" back into a load through a pointer. */
+	volatile union {
+		v32u v;
+		uint32_t lane[32];
+	} u;
+
+	u.v = *half_reg(x, code, 0);
+	if (x->w->wave64 && lane >= 32)
+		u.v = *half_reg(x, code, 1);
+	return u.lane[lane & 31];
+}
+
+static inline void lane_put(const struct isa_exec *x, unsigned code, unsigned lane, uint32_t value)
+{
+	for (unsigned h = 0; h < (x->w->wave64 ? 2u : 1u); h++) {
+		v32u *d = half_reg(x, code, h);
+
+		if (lane >> 5 == h)
+			(*d)[lane & 31] = value;
+	}
 }
 
 static inline unsigned lane_mask(const struct isa_exec *x)
@@ -19,7 +44,7 @@ static inline uint32_t read_lane(const struct isa_exec *x, const struct isa_insn
 {
 	unsigned code = in->src[0];
 
-	return code >= OPR_VGPR0 ? *lane_at(x, code, lane) : isa_sread(x, in, code);
+	return code >= OPR_VGPR0 ? lane_get(x, code, lane) : isa_sread(x, in, code);
 }
 
 VALU_SEM(V_READFIRSTLANE_B32)
@@ -40,14 +65,14 @@ VALU_SEM(V_WRITELANE_B32)
 {
 	unsigned lane = isa_sread(x, in, in->src[1]) & lane_mask(x);
 
-	*lane_at(x, in->dst, lane) = isa_sread(x, in, in->src[0]);
+	lane_put(x, in->dst, lane, isa_sread(x, in, in->src[0]));
 }
 
 /* Swaps the halves of a wave64; nothing in a wave32. */
 VALU_SEM(V_PERMLANE64_B32)
 {
 	struct isa_wave *w = x->w;
-	unsigned s = in->src[0] - OPR_VGPR0, d = in->dst - OPR_VGPR0, n = w->nvgpr;
+	unsigned s = in->src[0] - OPR_VGPR0, d = in->dst - OPR_VGPR0, n = isa_nvgpr(x);
 	v32u lo, hi;
 
 	if (!w->wave64)

@@ -25,9 +25,9 @@ static uint32_t *direct(struct isa_exec *x, unsigned code, unsigned dwords)
 {
 	unsigned r = code - OPR_VGPR0;
 
-	if (r + dwords > x->w->nvgpr)
+	if (ISA_COMPILED || r + dwords > isa_nvgpr(x))
 		return NULL;
-	return (uint32_t *)&x->w->v[x->half * x->w->nvgpr + r];
+	return (uint32_t *)&x->w->v[x->half * isa_nvgpr(x) + r];
 }
 
 static void load(struct isa_exec *x, const struct isa_insn *in, unsigned size, enum isa_part part)

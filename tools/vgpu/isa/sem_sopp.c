@@ -353,7 +353,7 @@ static bool hwreg_read(struct isa_exec *x, unsigned id, uint32_t *v)
 		return true;
 	/* Units as amdkfd's trap handler (cwsr_trap_handler_gfx10.asm) reads them. */
 	case HWREG_GPR_ALLOC: /* VGPRs / 4 - 1 in [19:12] */
-		*v = ((w->nvgpr + 3) / 4 - 1) << 12;
+		*v = ((isa_nvgpr(x) + 3) / 4 - 1) << 12;
 		return true;
 	case HWREG_LDS_ALLOC: /* base [8:0] and size [20:12] in units of 256 bytes */
 		*v = (w->lds_base / 256 & 0x1ff) | ((w->lds_size + 255) / 256 & 0x1ff) << 12;

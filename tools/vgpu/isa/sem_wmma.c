@@ -28,7 +28,7 @@ static inline void wmma_begin(struct wmma *m, struct isa_exec *x, const struct i
 	m->x = x;
 	m->in = in;
 	m->half[0] = x->w->v;
-	m->half[1] = x->w->v + (x->w->wave64 ? x->w->nvgpr : 0);
+	m->half[1] = x->w->v + (x->w->wave64 ? isa_nvgpr(x) : 0);
 }
 
 /* Register code + i of a half; past the allocation v0, as everywhere. */
@@ -36,7 +36,7 @@ static inline v32u *reg(const struct wmma *m, unsigned half, unsigned code)
 {
 	unsigned r = code - OPR_VGPR0;
 
-	return &m->half[half][r < m->x->w->nvgpr ? r : 0];
+	return &m->half[half][r < isa_nvgpr(m->x) ? r : 0];
 }
 
 /* Where row `row` of C or D lies: 16 dwords. */

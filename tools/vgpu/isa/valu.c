@@ -157,7 +157,7 @@ static float omod_factor(const struct valu *v, unsigned denorm)
 
 static v32f clamp32(const struct valu *v, v32f r)
 {
-	v32f nan = v->x->w->mode & MODE_DX10 ? splatf(0.0f) : r;
+	v32f nan = isa_mode(v->x) & MODE_DX10 ? splatf(0.0f) : r;
 
 	return fsel(r != r, nan, fsel(r > 0.0f, fsel(r < 1.0f, r, splatf(1.0f)), splatf(0.0f)));
 }
@@ -245,7 +245,7 @@ void valu_out64_slow(struct valu *v, bool is_float, const v32q *rp)
 			v32d c = d > 0.0 ? d : (v32d)0.0;
 
 			c = c < 1.0 ? c : (v32d)1.0;
-			r = isnan ? (v->x->w->mode & MODE_DX10 ? (v32q)0ull : r) : (v32q)c;
+			r = isnan ? (isa_mode(v->x) & MODE_DX10 ? (v32q)0ull : r) : (v32q)c;
 		}
 		if (!(dn & 2))
 			r = flush64(r);

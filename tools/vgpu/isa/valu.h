@@ -99,22 +99,22 @@ static inline uint64_t valu_mods(const struct isa_insn *in)
 /* Denormal control of a kind: bit 0 keeps denormal inputs, bit 1 denormal outputs. */
 static inline unsigned valu_denorm32(const struct isa_exec *x)
 {
-	return x->w->mode >> 4 & 3;
+	return isa_mode(x) >> 4 & 3;
 }
 
 static inline unsigned valu_denorm64(const struct isa_exec *x)
 {
-	return x->w->mode >> 6 & 3;
+	return isa_mode(x) >> 6 & 3;
 }
 
 static inline unsigned valu_round32(const struct isa_exec *x)
 {
-	return x->w->mode & 3;
+	return isa_mode(x) & 3;
 }
 
 static inline unsigned valu_round64(const struct isa_exec *x)
 {
-	return x->w->mode >> 2 & 3;
+	return isa_mode(x) >> 2 & 3;
 }
 
 /* ---- casts --------------------------------------------------------------- */
@@ -288,12 +288,12 @@ static inline void valu_begin(struct valu *v, struct isa_exec *x, const struct i
 
 	v->x = x;
 	v->in = in;
-	v->nvgpr = w->nvgpr;
+	v->nvgpr = isa_nvgpr(x);
 	v->base = w->v + (size_t)x->half * v->nvgpr;
 	v->exec = isa_exec_mask(x);
 	v->csr_set = false;
 	v->signs = (uint16_t)(in->neg | in->abs << 8);
-	v->plain = !(valu_mods(in) & mods) && (w->mode & mode) == (mode & MODE_KEEPS);
+	v->plain = !(valu_mods(in) & mods) && (isa_mode(x) & mode) == (mode & MODE_KEEPS);
 	if (rnd && valu_unlikely(!v->plain)) {
 		unsigned m = rnd == 32 ? valu_round32(x) : valu_round64(x);
 
@@ -363,7 +363,7 @@ v32q valu_src64_bits(struct valu *v, unsigned i);
 /* Lanes of mask m of a register. */
 static inline void valu_write(v32u *d, uint32_t m, v32u r)
 {
-	if (valu_likely(m == 0xffffffffu))
+	if (!ISA_COMPILED && valu_likely(m == 0xffffffffu))
 		*d = r;
 	else
 		*d = usel(isa_spread(m), r, *d);
@@ -444,7 +444,7 @@ static inline v32f f32_min(v32f a, v32f b, bool ieee)
 
 static inline bool valu_ieee(const struct isa_exec *x)
 {
-	return x->w->mode & MODE_IEEE;
+	return isa_mode(x) & MODE_IEEE;
 }
 
 v32f valu_med3_nan(v32f a, v32f b, v32f c, v32f r, bool ieee);

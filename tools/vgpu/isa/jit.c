@@ -1,0 +1,454 @@
+/* Which kernels there are, which are hot, and the thread that compiles them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <immintrin.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "isa/jit_internal.h"
+
+/* Interpreted instructions after which a kernel is worth a compile: a compile takes as long as
+ * some ten million interpreted ones, so most kernels that get this far earn it back. */
+#define HOT     1000000u
+#define BUCKETS 256u
+
+struct jit_kernel {
+	struct jit_kernel *next; /* in its bucket; never removed before jit_fini() */
+	struct vm *vm;
+	uint64_t entry;
+	struct jit_shape shape;
+	uint64_t generation; /* of vm when cfg was read */
+	struct jit_cfg cfg;
+	uint64_t hash[2];
+	uint64_t hot; /* interpreted so far; atomic */
+	int state;    /* enum state; atomic, release when fn is set */
+	jit_fn *fn;
+	char why[128];
+	struct jit_kernel *queue_next;
+};
+
+enum state { COLD, QUEUED, READY, REFUSED };
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t work, done;
+	struct jit_kernel *buckets[BUCKETS];
+	struct jit_kernel *queue_head, **queue_tail;
+	bool running, stop;
+	pid_t pid; /* the thread's process: a forked child starts its own */
+	pthread_t thread;
+	struct jit_stats stats;
+	unsigned serial;
+} J = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.work = PTHREAD_COND_INITIALIZER,
+	.done = PTHREAD_COND_INITIALIZER,
+	.queue_tail = &J.queue_head,
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* FNV-1a, two lanes with different offsets: 128 bits to name a cache file by. */
+static void hash_more(uint64_t h[2], const void *p, size_t n)
+{
+	const uint8_t *b = p;
+
+	for (size_t i = 0; i < n; i++) {
+		h[0] = (h[0] ^ b[i]) * 0x100000001b3u;
+		h[1] = (h[1] ^ b[i] ^ 0x5a) * 0x100000001b3u;
+	}
+}
+
+/* ---- disk cache ---------------------------------------------------------- */
+
+/* $VGPU_JIT_CACHE, $XDG_CACHE_HOME/barewave, or ~/.cache/barewave; empty: no cache. */
+static int cache_path(const struct jit_kernel *k, char *path, size_t n, bool make)
+{
+	const char *dir = getenv("VGPU_JIT_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
+		   *home = getenv("HOME");
+	char d[3072];
+	int len;
+
+	if (dir)
+		len = snprintf(d, sizeof(d), "%s", dir);
+	else if (xdg && xdg[0] == '/')
+		len = snprintf(d, sizeof(d), "%s/barewave", xdg);
+	else if (home && home[0] == '/')
+		len = snprintf(d, sizeof(d), "%s/.cache/barewave", home);
+	else
+		return -ENOENT;
+	if (!d[0] || len >= (int)sizeof(d))
+		return -ENOENT;
+	if (make) {
+		for (char *s = d + 1; *s; s++)
+			if (*s == '/') {
+				*s = 0;
+				mkdir(d, 0755);
+				*s = '/';
+			}
+		mkdir(d, 0755);
+	}
+	len = snprintf(path, n, "%s/%016llx%016llx.o", d, (unsigned long long)k->hash[0],
+		       (unsigned long long)k->hash[1]);
+	return len < (int)n ? 0 : -ENAMETOOLONG;
+}
+
+static int cache_read(const struct jit_kernel *k, void **object, size_t *bytes)
+{
+	char path[4096];
+	struct stat st;
+	ssize_t r;
+	int fd;
+
+	if (cache_path(k, path, sizeof(path), false))
+		return -ENOENT;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) || st.st_size <= 0 || st.st_size > (64 << 20) ||
+	    st.st_uid != geteuid()) {
+		close(fd);
+		return -EINVAL;
+	}
+	*bytes = (size_t)st.st_size;
+	*object = malloc(*bytes);
+	r = *object ? read(fd, *object, *bytes) : -1;
+	close(fd);
+	if (r != (ssize_t)*bytes) {
+		free(*object);
+		return -EIO;
+	}
+	return 0;
+}
+
+static void cache_write(const struct jit_kernel *k, const void *object, size_t bytes)
+{
+	char path[4096], tmp[4200];
+	int fd;
+
+	if (cache_path(k, path, sizeof(path), true))
+		return;
+	/* Written beside and renamed: a reader sees a whole file or none. */
+	snprintf(tmp, sizeof(tmp), "%s.%ld", path, (long)getpid());
+	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return;
+	if (write(fd, object, bytes) != (ssize_t)bytes || close(fd) || rename(tmp, path))
+		unlink(tmp);
+}
+
+/* ---- compiling ----------------------------------------------------------- */
+
+static void name_kernel(struct jit_kernel *k, char *name, size_t n)
+{
+	snprintf(name, n, "k%016llx%016llx", (unsigned long long)k->hash[0],
+		 (unsigned long long)k->hash[1]);
+}
+
+static void hash_kernel(struct jit_kernel *k)
+{
+	uint64_t h[2] = {0xcbf29ce484222325u, 0x84222325cbf29ce4u};
+	const char *target = jit_llvm_target();
+	uint32_t shape[5] = {k->shape.nvgpr, k->shape.mode, k->shape.wave64,
+			     (uint32_t)sizeof(struct isa_wave), (uint32_t)sizeof(struct isa_exec)};
+
+	hash_more(h, target, strlen(target));
+	hash_more(h, shape, sizeof(shape));
+	hash_more(h, k->cfg.code, k->cfg.bytes);
+	/* The opcode functions are half of the input: hashed once. */
+	static uint64_t sems[2];
+	if (!sems[0]) {
+		uint64_t s[2] = {1, 2};
+
+		hash_more(s, jit_sem_bitcode, (size_t)(jit_sem_bitcode_end - jit_sem_bitcode));
+		memcpy(sems, s, sizeof(sems));
+	}
+	hash_more(h, sems, sizeof(sems));
+	memcpy(k->hash, h, sizeof(h));
+}
+
+/* On the compiler's thread, or on the caller's in eager mode; without J.lock. */
+static int compile(struct jit_kernel *k, jit_fn **fn, bool *cached)
+{
+	char name[64];
+	void *object = NULL;
+	size_t bytes = 0;
+	int r;
+
+	if (k->cfg.refusal[0]) {
+		snprintf(k->why, sizeof(k->why), "%s", k->cfg.refusal);
+		return -ENOTSUP;
+	}
+	hash_kernel(k);
+	name_kernel(k, name, sizeof(name));
+	*cached = false;
+	if (!cache_read(k, &object, &bytes)) {
+		r = jit_llvm_load(object, bytes, name, fn, k->why, sizeof(k->why));
+		free(object);
+		if (!r) {
+			*cached = true;
+			return 0;
+		}
+	}
+	object = NULL;
+	r = jit_llvm_compile(&k->cfg, name, &k->shape, fn, &object, &bytes, k->why, sizeof(k->why));
+	if (!r)
+		cache_write(k, object, bytes);
+	free(object);
+	return r;
+}
+
+static bool same_shape(const struct jit_shape *a, const struct jit_shape *b)
+{
+	return a->nvgpr == b->nvgpr && a->mode == b->mode && a->wave64 == b->wave64;
+}
+
+/* With J.lock held: the same code at another address shares the function. */
+static jit_fn *same_code(struct jit_kernel *k)
+{
+	for (unsigned b = 0; b < BUCKETS; b++)
+		for (struct jit_kernel *o = J.buckets[b]; o; o = o->next)
+			if (o != k && o->state == READY && same_shape(&o->shape, &k->shape) &&
+			    o->cfg.bytes == k->cfg.bytes &&
+			    !memcmp(o->cfg.code, k->cfg.code, k->cfg.bytes))
+				return o->fn;
+	return NULL;
+}
+
+static void compile_one(struct jit_kernel *k)
+{
+	uint64_t t0 = now_ns();
+	bool cached = false;
+	jit_fn *fn;
+	int r = 0;
+
+	pthread_mutex_lock(&J.lock);
+	fn = same_code(k);
+	pthread_mutex_unlock(&J.lock);
+	if (!fn)
+		r = compile(k, &fn, &cached);
+	pthread_mutex_lock(&J.lock);
+	k->fn = r ? NULL : fn;
+	J.stats.compiled += !r && !cached;
+	J.stats.cached += !r && cached;
+	J.stats.refused += !!r;
+	J.stats.compile_ns += now_ns() - t0;
+	if (getenv("VGPU_JIT_LOG"))
+		fprintf(stderr, "jit: 0x%lx %u insns %u blocks: %s %s in %.3f s\n", k->entry,
+			k->cfg.n_insns, k->cfg.n_blocks,
+			r        ? "refused"
+			: cached ? "cached"
+				 : "compiled",
+			r ? k->why : "", (double)(now_ns() - t0) * 1e-9);
+	/* Release: pairs with the acquire load in jit_run(). */
+	__atomic_store_n(&k->state, r ? REFUSED : READY, __ATOMIC_RELEASE);
+	pthread_cond_broadcast(&J.done);
+	pthread_mutex_unlock(&J.lock);
+}
+
+static void *compiler(void *arg)
+{
+	(void)arg;
+	pthread_mutex_lock(&J.lock);
+	while (!J.stop) {
+		struct jit_kernel *k = J.queue_head;
+
+		if (!k) {
+			pthread_cond_wait(&J.work, &J.lock);
+			continue;
+		}
+		J.queue_head = k->queue_next;
+		if (!J.queue_head)
+			J.queue_tail = &J.queue_head;
+		pthread_mutex_unlock(&J.lock);
+		compile_one(k);
+		pthread_mutex_lock(&J.lock);
+	}
+	pthread_mutex_unlock(&J.lock);
+	return NULL;
+}
+
+/* With J.lock held. */
+static void enqueue(struct jit_kernel *k)
+{
+	sigset_t all, old;
+
+	if (!J.running || J.pid != getpid()) {
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &old);
+		J.running = !pthread_create(&J.thread, NULL, compiler, NULL);
+		pthread_sigmask(SIG_SETMASK, &old, NULL);
+		J.pid = getpid();
+		if (!J.running) {
+			snprintf(k->why, sizeof(k->why), "no thread to compile on");
+			k->state = REFUSED;
+			return;
+		}
+	}
+	k->state = QUEUED;
+	k->queue_next = NULL;
+	*J.queue_tail = k;
+	J.queue_tail = &k->queue_next;
+	pthread_cond_signal(&J.work);
+}
+
+/* ---- the registry -------------------------------------------------------- */
+
+static int fetch(void *ctx, uint64_t pc, void *dst, size_t n)
+{
+	return vm_read(ctx, VM_FETCH, gva(pc), dst, n, 0);
+}
+
+static bool same_bytes(struct vm_port *p, const struct jit_kernel *k)
+{
+	uint8_t line[256];
+
+	for (uint32_t o = 0; o < k->cfg.bytes; o += sizeof(line)) {
+		size_t n = k->cfg.bytes - o < sizeof(line) ? k->cfg.bytes - o : sizeof(line);
+
+		if (vm_read(p, VM_FETCH, gva(k->entry + o), line, n, 0) ||
+		    memcmp(line, k->cfg.code + o, n))
+			return false;
+	}
+	return true;
+}
+
+struct jit_kernel *jit_kernel_get(struct vm_port *p, uint64_t entry, const struct jit_shape *shape,
+				  enum jit_mode mode)
+{
+	struct jit_kernel **bucket, *k;
+	uint64_t gen;
+
+	if (mode == JIT_OFF)
+		return NULL;
+	bucket = &J.buckets[(entry >> 8 ^ entry >> 16) % BUCKETS];
+	gen = vm_generation(p->vm);
+	pthread_mutex_lock(&J.lock);
+	for (k = *bucket; k; k = k->next) {
+		if (k->vm != p->vm || k->entry != entry || !same_shape(&k->shape, shape))
+			continue;
+		/* The address space changed since: is it still the same code? */
+		if (k->generation == gen || same_bytes(p, k)) {
+			k->generation = gen;
+			break;
+		}
+	}
+	if (!k) {
+		k = calloc(1, sizeof(*k));
+		if (k && jit_cfg_build(fetch, p, entry, &k->cfg)) {
+			free(k);
+			k = NULL;
+		}
+		if (k) {
+			k->vm = p->vm;
+			k->entry = entry;
+			k->shape = *shape;
+			k->generation = gen;
+			k->next = *bucket;
+			*bucket = k;
+		}
+	}
+	if (k && mode == JIT_EAGER) {
+		if (k->state == COLD)
+			enqueue(k);
+		while (k->state == QUEUED)
+			pthread_cond_wait(&J.done, &J.lock);
+	}
+	pthread_mutex_unlock(&J.lock);
+	return k;
+}
+
+static void interpreted(struct jit_kernel *k, uint64_t n)
+{
+	if (__atomic_add_fetch(&k->hot, n, __ATOMIC_RELAXED) < HOT)
+		return;
+	pthread_mutex_lock(&J.lock);
+	if (k->state == COLD)
+		enqueue(k);
+	pthread_mutex_unlock(&J.lock);
+}
+
+uint64_t jit_run(struct jit_kernel *k, struct isa_exec *x, struct isa_wave *w, uint64_t budget)
+{
+	uint64_t done = 0, n;
+	unsigned csr;
+
+	if (!k)
+		return isa_run(x, w, budget);
+	/* Acquire: pairs with the release in compile_one(). */
+	if (__atomic_load_n(&k->state, __ATOMIC_ACQUIRE) != READY) {
+		n = isa_run(x, w, budget);
+		if (k->state == COLD)
+			interpreted(k, n);
+		return n;
+	}
+	csr = _mm_getcsr();
+	_mm_setcsr(0x1f80); /* as in isa_run() */
+	while (w->state == WAVE_RUN && done < budget) {
+		n = w->priv ? 0 : k->fn(x, w, k->entry, budget - done);
+		x->compiled += n;
+		done += n;
+		/* Not a place compiled code can start from: a trap handler, a callee, the middle
+		 * of a block. Interpret until it is one again. */
+		if (!n && w->state == WAVE_RUN)
+			done += isa_run(x, w, 1);
+	}
+	_mm_setcsr(csr);
+	return done;
+}
+
+bool jit_ready(const struct jit_kernel *k)
+{
+	return k && __atomic_load_n(&k->state, __ATOMIC_ACQUIRE) == READY;
+}
+
+void jit_fini(void)
+{
+	pthread_t t;
+	bool join;
+
+	pthread_mutex_lock(&J.lock);
+	J.stop = true;
+	join = J.running && J.pid == getpid();
+	t = J.thread;
+	pthread_cond_signal(&J.work);
+	pthread_mutex_unlock(&J.lock);
+	if (join)
+		pthread_join(t, NULL);
+	pthread_mutex_lock(&J.lock);
+	for (unsigned b = 0; b < BUCKETS; b++)
+		for (struct jit_kernel *k = J.buckets[b], *next; k; k = next) {
+			next = k->next;
+			jit_cfg_free(&k->cfg);
+			free(k);
+		}
+	memset(J.buckets, 0, sizeof(J.buckets));
+	J.queue_head = NULL;
+	J.queue_tail = &J.queue_head;
+	J.running = J.stop = false;
+	pthread_mutex_unlock(&J.lock);
+}
+
+void jit_stats(struct jit_stats *out)
+{
+	pthread_mutex_lock(&J.lock);
+	*out = J.stats;
+	pthread_mutex_unlock(&J.lock);
+}
+
+const char *jit_refusal(const struct jit_kernel *k)
+{
+	return __atomic_load_n(&k->state, __ATOMIC_ACQUIRE) == REFUSED ? k->why : "";
+}
