@@ -101,6 +101,15 @@ static uint64_t ring_bytes(uint32_t ring, uint32_t metadata)
 	return ring + (vgpu_kernel()->ring_counts_metadata ? (uint64_t)metadata : 0);
 }
 
+/* What a new ring's mapping must have. 6.12 takes the size as it is: below a page, any mapping that
+ * starts there will do (kfd_queue.c:kfd_queue_acquire_buffers). */
+static uint64_t new_ring_bytes(uint32_t ring, uint32_t metadata)
+{
+	uint64_t n = ring_bytes(ring, metadata);
+
+	return vgpu_kernel()->ring_counts_metadata ? PAGE_UP(n) : n;
+}
+
 static int acquire_compute_buffers(struct kfd_queue *q, struct kfd_pdd *pdd,
 				   const struct kfd_ioctl_create_queue_args *a)
 {
@@ -143,8 +152,7 @@ static int acquire_buffers(struct kfd_queue *q, struct kfd_pdd *pdd,
 				 &q->rptr_bo);
 	if (!err)
 		err = buffer_get(pdd, RULE_queue_ring_mapping, a->ring_base_address,
-				 PAGE_UP(ring_bytes(a->ring_size, a->metadata_ring_size)),
-				 &q->ring_bo);
+				 new_ring_bytes(a->ring_size, a->metadata_ring_size), &q->ring_bo);
 	/* Only compute queues have EOP buffers and save areas. */
 	if (!err && !q->sdma)
 		err = acquire_compute_buffers(q, pdd, a);
