@@ -38,6 +38,7 @@ struct wait {
 struct kfd_event {
 	uint32_t id, type;
 	bool auto_reset, signaled;
+	uint32_t refs; /* the table's and every waiter's */
 	uint64_t age;
 	struct waiter *waiters;
 	union {
@@ -72,9 +73,26 @@ static void wait_kick(struct wait *w)
 	rawsys3(SYS_futex, &w->futex, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
+static void event_put(struct kfd_event *ev)
+{
+	if (!--ev->refs)
+		free(ev);
+}
+
+/* Somebody sleeps on it. Waking takes a waiter off the kernel's queue at once, whenever it runs:
+ * those that are activated do not count (wait.c:autoremove_wake_function). */
+static bool event_awaited(const struct kfd_event *ev)
+{
+	for (const struct waiter *w = ev->waiters; w; w = w->next) {
+		if (!w->activated)
+			return true;
+	}
+	return false;
+}
+
 static void event_set(struct kfd_event *ev)
 {
-	ev->signaled = !ev->auto_reset || !ev->waiters;
+	ev->signaled = !ev->auto_reset || !event_awaited(ev);
 	/* Ages 0 and 1 are "disabled" and "fresh": never come back to them. */
 	if (!++ev->age)
 		ev->age = 2;
@@ -206,6 +224,7 @@ KFD_HANDLER(create_event)
 	ev = calloc(1, sizeof(*ev));
 	if (!ev)
 		return -ENOMEM;
+	ev->refs = 1;
 	ev->type = a->event_type;
 	ev->auto_reset = a->auto_reset != 0;
 	ev->age = 1;
@@ -235,19 +254,24 @@ KFD_HANDLER(destroy_event)
 	if (ev) {
 		struct waiter *next;
 
+		/* One that is activated keeps the event, and its wait completes. */
 		for (struct waiter *w = ev->waiters; w; w = next) {
 			next = w->next;
-			w->event = NULL;
 			w->prev = NULL;
+			if (w->activated)
+				continue;
+			w->event = NULL;
+			event_put(ev);
 			wait_kick(w->wait);
 		}
+		ev->waiters = NULL;
 		if (is_signal_type(ev->type)) {
 			p->signal_event_count--;
 			idr_remove(&p->signal_events, ev->id);
 		} else {
 			idr_remove(&p->other_events, ev->id - KFD_FIRST_NONSIGNAL_EVENT_ID);
 		}
-		free(ev);
+		event_put(ev);
 	}
 	pthread_mutex_unlock(&p->event_lock);
 	return ev ? 0 : -EINVAL;
@@ -394,6 +418,7 @@ static int waiter_init(struct kfd_process *p, struct waiter *w, const struct kfd
 	if (!ev)
 		return -EINVAL;
 	w->event = ev;
+	ev->refs++;
 	w->activated = ev->signaled;
 	/* Consumed here already, and lost if the wait ends without completing. */
 	ev->signaled = ev->signaled && !ev->auto_reset;
@@ -463,6 +488,7 @@ static void waiters_remove(uint32_t n, struct waiter *w, bool undo)
 		}
 		if (undo && w[i].activated && w[i].event->auto_reset)
 			event_set(w[i].event);
+		event_put(w[i].event);
 	}
 }
 
