@@ -74,7 +74,7 @@ static void three_waiters(int fd, bool auto_reset)
 void section_thread(void)
 {
 	int fd = kfd_open(), second;
-	uint32_t id, id2;
+	uint32_t id, id2, id3;
 	struct waiter w;
 	pthread_t t;
 
@@ -105,6 +105,24 @@ void section_thread(void)
 	event_reset(fd, id);
 	event_set(fd, id2);
 	join(&w, "all {A, B}, A set and reset, B set");
+
+	/* A waiter leaves an event's list when it is woken: what is set after that stays. */
+	id3 = event_new(fd, true);
+	w = (struct waiter){.fd = fd, .ids = {id3, id2}, .n = 2, .all = 1, .timeout = 3000};
+	event_reset(fd, id2);
+	start(&w, 1);
+	event_set(fd, id3);
+	event_set(fd, id3);
+	event_set(fd, id2);
+	join(&w, "all {auto A, B}, A set twice, B set");
+	observe_wait("  then A", wait_one(fd, id3, 0));
+	event_reset(fd, id2);
+	start(&w, 1);
+	event_set(fd, id3);
+	event_reset(fd, id3);
+	event_set(fd, id2);
+	join(&w, "all {auto A, B}, A set and reset, B set");
+	observe_wait("  then A", wait_one(fd, id3, 0));
 
 	event_reset(fd, id);
 	second = kfd_open();
