@@ -27,6 +27,7 @@ static const struct group {
 	{"queue arguments", group_queue_args, ""},
 	{"queues", group_queues, ""},
 	{"queue limits", group_queue_limits, ""},
+	{"interrupts and faults", group_faults, ""},
 	{"SVM", group_svm, ""},
 	{"SMI", group_smi, ""},
 	{"eviction", group_eviction, ""},
@@ -59,8 +60,10 @@ static void note(const struct seen *s)
 	all[n_all++] = *s;
 }
 
-static int run_group(const struct group *g)
+/* rule: one that is switched off, or NULL; then failures are expected and stay silent. */
+static int run_group(const struct group *g, const char *rule)
 {
+	char set[128];
 	struct seen s;
 	int fd[2], status;
 	pid_t pid;
@@ -71,14 +74,20 @@ static int run_group(const struct group *g)
 	if (!pid) {
 		close(fd[0]);
 		report = fd[1];
-		setenv("VGPU_SET", g->set, 1);
+		snprintf(set, sizeof(set), "%s%s%s%s", g->set, *g->set && rule ? "," : "",
+			 rule ? rule : "", rule ? "=0" : "");
+		setenv("VGPU_SET", set, 1);
+		if (rule && !freopen("/dev/null", "w", stderr))
+			_exit(99);
 		alarm(60);
 		g->fn();
 		exit(failures ? 1 : 0);
 	}
 	close(fd[1]);
-	while (read(fd[0], &s, sizeof(s)) == sizeof(s))
-		note(&s);
+	while (read(fd[0], &s, sizeof(s)) == sizeof(s)) {
+		if (!rule)
+			note(&s);
+	}
 	close(fd[0]);
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	return status;
@@ -149,7 +158,7 @@ Test(ioctl, conformance, .timeout = 300)
 	cr_assert_geq(devnull, 0);
 	close(devnull);
 	for (size_t i = 0; i < N_GROUPS; i++) {
-		int status = run_group(&groups[i]);
+		int status = run_group(&groups[i], NULL);
 
 		cr_expect_eq(status, 0, "%s: exit status 0x%x", groups[i].name, status);
 		ok += status == 0;
@@ -172,4 +181,51 @@ Test(ioctl, conformance, .timeout = 300)
 	       covered, n, n_all, ok, N_GROUPS);
 	cr_expect_geq(covered, (size_t)PAIRS_REACHED);
 	free(all);
+}
+
+/* Each rule that is switched off is a defect of the device: the group that watches it must see it.
+ */
+static const struct {
+	const char *rule, *group;
+} defects[] = {
+	{"rule.fork_ebadf", "dispatch"},
+	{"rule.queue_wptr_mapping", "queue arguments"},
+	{"rule.queue_rptr_mapping", "queue arguments"},
+	{"rule.queue_ring_mapping", "queue arguments"},
+	{"rule.queue_eop_size", "queue arguments"},
+	{"rule.queue_eop_mapping", "queue arguments"},
+	{"rule.queue_ctl_stack_size", "queue arguments"},
+	{"rule.queue_cwsr_size", "queue arguments"},
+	{"rule.queue_cwsr_mapping", "queue arguments"},
+	{"rule.queue_per_process_limit", "queue limits"},
+	{"rule.queue_sdma_limit", "queue limits"},
+	{"rule.unmap_queue_busy", "queues"},
+	{"rule.free_mapped_busy", "memory"},
+	{"rule.free_event_page_eperm", "events"},
+	{"rule.doorbell_mmap_size", "queues"},
+	{"rule.runtime_before_queues", "queues"},
+	{"rule.limit_system", "memory limits"},
+	{"rule.svm_api", "SVM"},
+	{"rule.event_slot_ack", "interrupts and faults"},
+	{"rule.event_slot_scan", "interrupts and faults"},
+	{"rule.event_wake_all", "waits"},
+	{"rule.vm_fault_evicts", "interrupts and faults"},
+	{"rule.vm_fault_event", "interrupts and faults"},
+	{"rule.userptr_invalidate", "eviction"},
+	{"rule.wait_jiffies", "waits"},
+};
+
+Test(ioctl, planted_defects, .timeout = 300)
+{
+	for (size_t i = 0; i < sizeof(defects) / sizeof(defects[0]); i++) {
+		const struct group *g = NULL;
+
+		for (size_t j = 0; j < N_GROUPS; j++) {
+			if (!strcmp(groups[j].name, defects[i].group))
+				g = &groups[j];
+		}
+		cr_assert_not_null(g, "%s", defects[i].group);
+		cr_expect_neq(run_group(g, defects[i].rule), 0, "%s off: nobody noticed",
+			      defects[i].rule);
+	}
 }

@@ -433,7 +433,7 @@ static void *set_later(void *arg)
 static void *wait_forever(void *arg)
 {
 	struct kfd_event_data d = {.event_id = *(uint32_t *)arg};
-	struct kfd_ioctl_wait_events_args w = {(uintptr_t)&d, 1, 0, 5000, 77};
+	struct kfd_ioctl_wait_events_args w = {(uintptr_t)&d, 1, 0, 1500, 77};
 
 	return (void *)(uintptr_t)(ioctl(kfd, AMDKFD_IOC_WAIT_EVENTS, &w) ? 100 : w.wait_result);
 }
@@ -461,6 +461,10 @@ static void group_waits(void)
 	start = now_ns();
 	TRUE(wait_ids(&man, 1, false, 20, 0) == KFD_IOC_WAIT_RESULT_TIMEOUT);
 	TRUE(now_ns() - start >= 20000000 && now_ns() - start < 2000000000);
+	/* a jiffy of 4 ms, rounded up, and one more */
+	start = now_ns();
+	TRUE(wait_ids(&man, 1, false, 1, 0) == KFD_IOC_WAIT_RESULT_TIMEOUT);
+	TRUE(now_ns() - start >= 8000000);
 	s.event_id = man;
 	WANT(0, SET_EVENT, &s);
 	TRUE(wait_ids(&man, 1, false, 0xffffffff, 0) == KFD_IOC_WAIT_RESULT_COMPLETE);

@@ -20,13 +20,14 @@ static void bad_queue(int line, struct kfd_ioctl_create_queue_args q, int want)
 
 static void group_queue_args(void)
 {
-	struct kfd_ioctl_alloc_memory_of_gpu_args two, user;
+	struct kfd_ioctl_alloc_memory_of_gpu_args two, user, area;
 	struct kfd_ioctl_map_memory_to_gpu_args m;
 	struct kfd_ioctl_create_queue_args q;
 	char *anon = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	acquire();
 	two = mapped(8192, GTT);
+	area = mapped(AREA - 4096, GTT);
 	BAD_QUEUE(EINVAL, bq->queue_percentage = 101);
 	BAD_QUEUE(EINVAL, bq->queue_priority = 16);
 	BAD_QUEUE(EFAULT, bq->ring_base_address = KERNEL);
@@ -51,6 +52,9 @@ static void group_queue_args(void)
 	BAD_QUEUE(EINVAL, bq->ctl_stack_size = 8192);
 	BAD_QUEUE(EINVAL, bq->ctx_save_restore_size = CWSR - 4096);
 	BAD_QUEUE(EINVAL, bq->ctx_save_restore_size = CWSR + 4096);
+	/* too small though its mapping has exactly the size that goes with it */
+	BAD_QUEUE(EINVAL, (bq->ctx_save_restore_size = CWSR - 4096,
+			   bq->ctx_save_restore_address = area.va_addr));
 	BAD_QUEUE(EINVAL, bq->ctx_save_restore_address = 0);
 	/* clamped, and the clamp comes back even though the call fails */
 	q = queue_args();
@@ -213,6 +217,150 @@ static void group_queue_limits(void)
 	WANT(0, DESTROY_QUEUE, &d);
 	WANT(0, CREATE_QUEUE, &q);
 	TRUE(q.queue_id == 50); /* the lowest free id */
+}
+
+/* An SDMA queue that the CPU sees: packets go in, the doorbell rings. */
+struct sdma {
+	uint32_t *ring;
+	volatile uint64_t *rptr, *wptr, *doorbell;
+	uint32_t id;
+	uint64_t at;
+};
+
+static void *cpu_map(const struct kfd_ioctl_alloc_memory_of_gpu_args *a)
+{
+	void *p = mmap((void *)a->va_addr, a->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		       drm, (off_t)a->mmap_offset);
+
+	TRUE(p != MAP_FAILED);
+	return p;
+}
+
+static struct sdma sdma_create(void)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args ring = mapped(4096, GTT);
+	struct kfd_ioctl_alloc_memory_of_gpu_args ptrs = mapped(4096, GTT);
+	struct kfd_ioctl_create_queue_args q = {
+		.ring_base_address = ring.va_addr,
+		.write_pointer_address = ptrs.va_addr + 64,
+		.read_pointer_address = ptrs.va_addr,
+		.ring_size = 4096,
+		.gpu_id = gpu,
+		.queue_type = KFD_IOC_QUEUE_TYPE_SDMA,
+		.queue_percentage = 100,
+		.queue_priority = 7,
+	};
+	struct sdma s = {.ring = cpu_map(&ring), .rptr = cpu_map(&ptrs)};
+	char *page;
+
+	s.wptr = s.rptr + 8;
+	WANT(0, CREATE_QUEUE, &q);
+	s.id = q.queue_id;
+	page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, kfd,
+		    (off_t)(q.doorbell_offset & ~0x1fffull));
+	TRUE(page != MAP_FAILED);
+	s.doorbell = (volatile uint64_t *)(page + (q.doorbell_offset & 0x1fff));
+	return s;
+}
+
+static void sdma_send(struct sdma *s, const uint32_t *packet, unsigned dwords)
+{
+	memcpy((char *)s->ring + s->at % 4096, packet, dwords * 4);
+	s->at += dwords * 4;
+	__atomic_store_n(s->wptr, s->at, __ATOMIC_RELEASE);
+	__atomic_store_n(s->doorbell, s->at, __ATOMIC_RELEASE);
+}
+
+static uint32_t wait_data(uint32_t id, uint32_t ms, struct kfd_event_data *d)
+{
+	struct kfd_ioctl_wait_events_args w = {(uintptr_t)d, 1, 0, ms, 77};
+
+	*d = (struct kfd_event_data){.event_id = id};
+	WANT(0, WAIT_EVENTS, &w);
+	return w.wait_result;
+}
+
+/* Interrupts reach events; a fault stops the process's queues for good, tells every MEMORY event,
+ * the SMI stream and the render node, and nobody else. */
+static void group_faults(void)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args page;
+	struct kfd_ioctl_create_event_args e = {.event_type = KFD_IOC_EVENT_SIGNAL,
+						.auto_reset = 1};
+	struct kfd_ioctl_smi_events_args smi = {0};
+	struct kfd_event_data d;
+	struct drm_info {
+		uint64_t pointer;
+		uint32_t size, query;
+		uint64_t more[2];
+	} info;
+	struct {
+		uint64_t addr;
+		uint32_t status, vmhub;
+	} fault = {0, 0, 77};
+	uint64_t mask = ~0ull, *slots;
+	uint32_t memory, memory2, other;
+	const uint64_t hole = 0x7a0000001000;
+	struct sdma s;
+	char text[512], want[64];
+	ssize_t n;
+
+	acquire();
+	smi.gpuid = gpu;
+	WANT(0, SMI_EVENTS, &smi);
+	TRUE(write((int)smi.anon_fd, &mask, 8) == 8);
+	page = mapped(32768, GTT);
+	slots = cpu_map(&page);
+	e.event_page_offset = page.handle;
+	WANT(0, CREATE_EVENT, &e);
+	other = event_create(KFD_IOC_EVENT_SIGNAL, true);
+	memory = event_create(KFD_IOC_EVENT_MEMORY, false);
+	memory2 = event_create(KFD_IOC_EVENT_MEMORY, true);
+	s = sdma_create();
+
+	/* FENCE writes the slot, TRAP raises the interrupt: one event, and the slot is taken back
+	 */
+	sdma_send(&s,
+		  (uint32_t[]){5, (uint32_t)(page.va_addr + e.event_id * 8),
+			       (uint32_t)((page.va_addr + e.event_id * 8) >> 32), 1},
+		  4);
+	sdma_send(&s, (uint32_t[]){6, e.event_id}, 2);
+	TRUE(wait_data(e.event_id, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
+	TRUE(slots[e.event_id] == UINT64_MAX);
+	TRUE(wait_data(other, 0, &d) == KFD_IOC_WAIT_RESULT_TIMEOUT);
+	/* An id that is not there: every written slot is served instead. */
+	slots[other] = 1;
+	sdma_send(&s, (uint32_t[]){6, 3000}, 2);
+	TRUE(wait_data(other, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
+
+	/* COPY from where nothing is mapped */
+	sdma_send(&s,
+		  (uint32_t[]){1, 63, 0, (uint32_t)hole + 0x123, (uint32_t)(hole >> 32),
+			       (uint32_t)page.va_addr, (uint32_t)(page.va_addr >> 32)},
+		  7);
+	TRUE(wait_data(memory, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
+	TRUE(d.memory_exception_data.failure.NotPresent == 1 &&
+	     d.memory_exception_data.failure.ReadOnly == 0);
+	TRUE(d.memory_exception_data.va == hole && d.memory_exception_data.gpu_id == gpu);
+	TRUE(wait_data(memory2, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
+	usleep(20000);
+	n = read((int)smi.anon_fd, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = 0;
+	snprintf(want, sizeof(want), "1 %x:", getpid());
+	TRUE(!strncmp(text, want, strlen(want)) && text[n - 1] == '\n');
+	TRUE(!strstr(text, "\n9 ")); /* no eviction message */
+	info = (struct drm_info){(uintptr_t)&fault, sizeof(fault), 0x23, {0}};
+	TRUE(ioctl(drm, _IOW('d', 0x45, struct drm_info), &info) == 0);
+	TRUE(fault.addr == hole && fault.status != 0 && fault.vmhub == 0);
+	/* The queue is dead: nothing more runs, the calls still answer. */
+	sdma_send(&s, (uint32_t[]){6, e.event_id}, 2);
+	slots[e.event_id] = 1;
+	TRUE(wait_data(e.event_id, 200, &d) == KFD_IOC_WAIT_RESULT_TIMEOUT);
+	WANT(0, DESTROY_QUEUE, &(struct kfd_ioctl_destroy_queue_args){.queue_id = s.id});
+	/* So are new ones. */
+	s = sdma_create();
+	sdma_send(&s, (uint32_t[]){6, e.event_id}, 2);
+	TRUE(wait_data(e.event_id, 200, &d) == KFD_IOC_WAIT_RESULT_TIMEOUT);
 }
 
 #endif

@@ -13,7 +13,8 @@
 static void evict_work(struct kfd_timer *t);
 static void restore_work(struct kfd_timer *t);
 
-static struct kfd_timer evict_timer = {.fn = evict_work, .jump = true};
+/* A clock that runs ahead skips the time in which nothing can run, not the time between. */
+static struct kfd_timer evict_timer = {.fn = evict_work};
 static struct kfd_timer restore_timer = {.fn = restore_work, .jump = true};
 static bool pressed; /* the schedule runs */
 static uint64_t last_restore;
