@@ -77,7 +77,7 @@ check: ## set up, build, and run every test; the last line is the count
 
 tests: $(TESTS) $(RUNNERS)
 tests-unit: $(UNIT)
-check-kernel: $(B)/barewave $(B)/libvgpu.so ## compare with Debian's own kernel in QEMU, call by call
+check-kernel: $(B)/barewave $(B)/libvgpu.so $(B)/libvgpu_core.a ## compare with Debian's own kernel in QEMU, call by call
 	@scripts/check-kernel.sh
 
 check-unit: tests-unit ## the host-only tests alone

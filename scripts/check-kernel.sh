@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs one conformance program on Debian's own kernel (in QEMU, without any GPU) and on the virtual
-# device configured without a GPU, and compares them call by call.
+# device configured without a GPU, and compares them call by call. Then gives the virtual device
+# and the kernel's own queue and event code, compiled from Debian's source, the same calls.
 #
 #   KERNEL=6.12   series of the Debian kernel
 #   SECTIONS="open wait"   only these sections (then unused explanations are no failure)
@@ -15,6 +16,9 @@ EXPLAINED=tests/kernel/explained.tsv
 # The virtual device as that guest: no GPU, and like Debian's kernels built without SVM.
 VIRTUAL="gpus=0,kernel=$KERNEL,rule.svm_api=0"
 started=$EPOCHREALTIME
+
+# shellcheck source=tests/kernel/witness/witness.sh
+. tests/kernel/witness/witness.sh
 
 fail() {
 	echo "check-kernel: $*" >&2
@@ -204,9 +208,9 @@ compare() { # kernel's, virtual's, list of differences, require every explanatio
 	}' $EXPLAINED "$1" "$2"
 }
 
-if [ ! -x build/barewave ] || [ ! -e build/libvgpu.so ]; then
-	fail "build/barewave and build/libvgpu.so are missing; make check-kernel builds them"
-fi
+for f in build/barewave build/libvgpu.so build/libvgpu_core.a; do
+	[ -e $f ] || fail "$f is missing; make check-kernel builds it"
+done
 mkdir -p $DIR
 install_packages
 fetch_kernel
@@ -240,5 +244,10 @@ if [ $strict -eq 1 ]; then
 	else
 		echo "control: a switched-off check was noticed"
 	fi
+	t=$EPOCHREALTIME
+	witness_source
+	build_witness
+	check_witness || rc=1
+	echo "the kernel's own code: $(since "$t") s; all: $(since "$started") s"
 fi
 exit $rc
