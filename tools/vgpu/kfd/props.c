@@ -28,14 +28,16 @@ static void init_cwsr(struct vgpu_props *p)
 	enum {
 		WAVES_PER_CU = 32,
 		VGPR_PER_CU = 0x60000,
+		VGPR_PER_CU_BEFORE = 0x40000,
 		SGPR_PER_CU = 0x4000,
 		LDS_PER_CU = 0x10000,
 		HWREG_PER_CU = 0x1000,
 		CTL_STACK_PER_WAVE = 12,
 		DEBUG_PER_WAVE = 32,
 	};
-	uint32_t wg_data =
-		align_up(p->cus * (VGPR_PER_CU + SGPR_PER_CU + LDS_PER_CU + HWREG_PER_CU), 4096);
+	uint32_t vgprs = vgpu_rule(RULE_queue_cwsr_vgprs) ? VGPR_PER_CU : VGPR_PER_CU_BEFORE;
+	uint32_t wg_data = align_up(p->cus * (vgprs + SGPR_PER_CU + LDS_PER_CU + HWREG_PER_CU),
+				    4096);
 
 	p->waves = p->cus * WAVES_PER_CU;
 	p->ctl_stack_size = align_up((uint32_t)sizeof(struct kfd_context_save_area_header) +

@@ -316,7 +316,7 @@ static int create_locked(struct kfd_process *p, struct kfd_queue *q,
 		goto out_buffers;
 	q->id = (uint32_t)err;
 	/* The write pointer's buffer is pinned for MES; user pages cannot be. */
-	if (q->wptr_bo->gem->domain == GEM_PREEMPT) {
+	if (q->wptr_bo->gem->domain == GEM_PREEMPT && vgpu_rule(RULE_queue_wptr_pinned)) {
 		err = -EPERM;
 		goto out_buffers;
 	}
