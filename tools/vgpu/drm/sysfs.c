@@ -499,6 +499,10 @@ static void group_module(struct out *o)
 		end(o, "sys/module/amdgpu/parameters/%s", params[i].name);
 	}
 	file(o, "sys/module/ttm/initstate", "live\n");
+	file(o, "sys/module/ttm/refcnt", "1\n");
+	file(o, "sys/module/ttm/coresize", "110592\n");
+	/* lsmod lists who holds a module from here. */
+	link_to(o, "sys/module/ttm/holders/amdgpu", "../../amdgpu");
 	begin(o);
 	add(o, "%llu\n", (unsigned long long)(vgpu_config.gtt_bytes / 4096));
 	end(o, "sys/module/ttm/parameters/pages_limit");
