@@ -284,7 +284,7 @@ static uint32_t wait_data(uint32_t id, uint32_t ms, struct kfd_event_data *d)
  * the SMI stream and the render node, and nobody else. */
 static void group_faults(void)
 {
-	struct kfd_ioctl_alloc_memory_of_gpu_args page;
+	struct kfd_ioctl_alloc_memory_of_gpu_args page, db;
 	struct kfd_ioctl_create_event_args e = {.event_type = KFD_IOC_EVENT_SIGNAL,
 						.auto_reset = 1};
 	struct kfd_ioctl_smi_events_args smi = {0};
@@ -301,8 +301,9 @@ static void group_faults(void)
 	uint64_t mask = ~0ull, *slots;
 	uint32_t memory, memory2, other;
 	const uint64_t hole = 0x7a0000001000;
-	struct sdma s;
+	struct sdma s, b;
 	char text[512], want[64];
+	uint64_t slot;
 	ssize_t n;
 
 	acquire();
@@ -331,6 +332,17 @@ static void group_faults(void)
 	/* An id that is not there: every written slot is served instead. */
 	slots[other] = 1;
 	sdma_send(&s, (uint32_t[]){6, 3000}, 2);
+	TRUE(wait_data(other, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
+
+	/* A doorbell rung by the device: queue s writes queue b's through a GPU mapping. */
+	db = mapped(8192, KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE);
+	b = sdma_create();
+	memcpy(b.ring, (uint32_t[]){6, 3000}, 8);
+	slots[other] = 1;
+	*b.wptr = 8;
+	slot = db.va_addr + ((uintptr_t)b.doorbell & 0x1fff);
+	usleep(20000); /* idle: the device looks at doorbells only when they are touched */
+	sdma_send(&s, (uint32_t[]){2, (uint32_t)slot, (uint32_t)(slot >> 32), 1, 8, 0}, 6);
 	TRUE(wait_data(other, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
 
 	/* COPY from where nothing is mapped */

@@ -60,6 +60,7 @@ struct kfd_pdd {
 	int doorbell_fd;
 	uint64_t doorbell_off;
 	void *doorbell_alias; /* for GPU-mapped doorbell buffers */
+	bool doorbell_watched;
 	uint32_t doorbell_bitmap[KFD_DOORBELLS / 32];
 	uint32_t queue_count;
 	uint32_t evicted;     /* nesting count */

@@ -63,6 +63,13 @@ void vgpu_stats(struct vgpu_stats *out)
 		if (bo->user_addr)
 			out->user_pages += bo->size >> 12;
 	}
+	/* The event page cannot be freed: from its CREATE_EVENT on it is the kernel's. */
+	if (p->signal_gem) {
+		out->bos--;
+		out->bo_bytes -= p->signal_gem->size;
+		out->kernel_bos++;
+		out->kernel_bytes += p->signal_gem->size;
+	}
 	if (p->pdd.cwsr_kernel) {
 		out->kernel_bos++;
 		out->kernel_bytes += p->pdd.cwsr_kernel->size;
@@ -73,13 +80,17 @@ int vgpu_stats_json(char *buf, size_t n)
 {
 	struct vgpu_stats s;
 	struct cp_stats c = {0};
+	bool clean;
 
 	vgpu_stats(&s);
 	cp_stats(&c);
+	clean = !(s.bos | s.mappings | s.queues | s.events | s.doorbell_maps | s.bo_maps |
+		  s.user_pages | s.svm_ranges | s.gem_handles | s.dmabufs | s.smi_clients);
 #define U(x) (unsigned long long)(x)
 	return snprintf(
 		buf, n,
-		"{\"pid\": %d, \"live\": {\"bos\": %llu, \"bo_bytes\": %llu, \"mappings\": %llu, "
+		"{\"pid\": %d, \"clean\": %s, \"live\": {\"bos\": %llu, \"bo_bytes\": %llu, "
+		"\"mappings\": %llu, "
 		"\"queues\": %llu, \"events\": %llu, \"doorbell_maps\": %llu, \"bo_maps\": %llu, "
 		"\"user_pages\": %llu, \"svm_ranges\": %llu, \"gem_handles\": %llu, "
 		"\"dmabufs\": %llu, \"smi_clients\": %llu}, "
@@ -90,13 +101,13 @@ int vgpu_stats_json(char *buf, size_t n)
 		"\"cp\": {\"packets\": %llu, \"dispatches\": %llu, \"groups\": %llu, "
 		"\"waves\": %llu, \"insns\": %llu, \"approximated\": %llu, \"faults\": %llu, "
 		"\"unsupported\": %llu}}",
-		(int)kfd_process_pid(), U(s.bos), U(s.bo_bytes), U(s.mappings), U(s.queues),
-		U(s.events), U(s.doorbell_maps), U(s.bo_maps), U(s.user_pages), U(s.svm_ranges),
-		U(s.gem_handles), U(s.dmabufs), U(s.smi_clients), U(s.kernel_bos),
-		U(s.kernel_bytes), U(s.gtt_used), U(s.vram_used), U(s.preempt_used),
-		U(s.sys_reserved), U(s.ttm_reserved), U(s.vram_reserved), U(s.peak_bo_bytes),
-		U(s.ioctls), U(s.evictions), U(s.vm_faults), U(c.packets), U(c.dispatches),
-		U(c.groups), U(c.waves), U(c.insns), U(c.approximated), U(c.faults),
-		U(c.unsupported));
+		(int)kfd_process_pid(), clean ? "true" : "false", U(s.bos), U(s.bo_bytes),
+		U(s.mappings), U(s.queues), U(s.events), U(s.doorbell_maps), U(s.bo_maps),
+		U(s.user_pages), U(s.svm_ranges), U(s.gem_handles), U(s.dmabufs), U(s.smi_clients),
+		U(s.kernel_bos), U(s.kernel_bytes), U(s.gtt_used), U(s.vram_used),
+		U(s.preempt_used), U(s.sys_reserved), U(s.ttm_reserved), U(s.vram_reserved),
+		U(s.peak_bo_bytes), U(s.ioctls), U(s.evictions), U(s.vm_faults), U(c.packets),
+		U(c.dispatches), U(c.groups), U(c.waves), U(c.insns), U(c.approximated),
+		U(c.faults), U(c.unsupported));
 #undef U
 }
