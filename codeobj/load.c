@@ -23,6 +23,7 @@ int co_load(struct memory *m, const struct codeobj *co, const char *owner, struc
 		.placement = BO_GTT,
 		.coherence = BO_COARSE,
 		.executable = true,
+		.grain = 4096, /* segments keep their places in a page */
 		.host = true,
 	};
 	struct co_program *p = calloc(1, sizeof(*p));
@@ -55,7 +56,7 @@ int co_load(struct memory *m, const struct codeobj *co, const char *owner, struc
 	*out = p;
 	return 0;
 out:
-	bo_destroy(p->bo);
+	bo_retire(p->bo);
 	free(p);
 	return rc;
 }
@@ -64,7 +65,7 @@ void co_unload(struct co_program *p)
 {
 	if (!p)
 		return;
-	bo_destroy(p->bo);
+	bo_retire(p->bo);
 	free(p);
 }
 

@@ -1,6 +1,7 @@
 #include "engine/exec.h"
 #include "engine/programs.h"
 #include "engine/ref.h"
+#include "engine/zones.h"
 #include "kernels/kernargs.h"
 
 #include <errno.h>
@@ -93,6 +94,7 @@ static int make_plan(struct engine *e, const struct engine_opts *o, char *err, s
 	const struct graph *graphs[MAX_SHAPES] = {e->shape[0].g, e->shape[1].g};
 	struct plan_opts po = {
 		.all_logits = o->all_logits,
+		.rules = o->rules,
 		.kernels =
 			{
 				.disabled = o->disabled,
@@ -120,6 +122,16 @@ static int make_plan(struct engine *e, const struct engine_opts *o, char *err, s
 	return 0;
 }
 
+/* From here on the plan is all there may be. */
+static int hold_to_plan(struct engine *e)
+{
+	struct mem_limit limits[PLAN_MAX_ROWS];
+
+	for (uint32_t i = 0; i < e->plan->n_rows; i++)
+		limits[i] = (struct mem_limit){e->plan->rows[i].owner, e->plan->rows[i].granted};
+	return memory_limit(e->dev->memory, limits, e->plan->n_rows);
+}
+
 static int make_buffers(struct engine *e, char *err, size_t errlen)
 {
 	for (unsigned i = 0; i < PLAN_BO_COUNT; i++) {
@@ -127,6 +139,7 @@ static int make_buffers(struct engine *e, char *err, size_t errlen)
 		struct bo_desc d = {
 			.owner = b->owner,
 			.size = b->bytes,
+			.align = b->align,
 			.placement = BO_GTT,
 			.coherence = b->coherence,
 			.readonly = b->readonly,
@@ -248,6 +261,8 @@ static int bring_up(struct engine *e, const struct engine_opts *o, char *err, si
 		ret = programs_open(o->kernels_dir, &e->programs, err, errlen);
 	if (ret >= 0)
 		ret = make_plan(e, o, err, errlen);
+	if (ret >= 0 && o->strict && hold_to_plan(e) < 0)
+		ret = fail(err, errlen, -ENOMEM, "out of memory");
 	if (ret >= 0)
 		ret = make_buffers(e, err, errlen);
 	if (ret >= 0)
@@ -262,6 +277,7 @@ static int bring_up(struct engine *e, const struct engine_opts *o, char *err, si
 		load_weights(e);
 	if (e->bo[PLAN_TABLES])
 		load_tables(e);
+	zones_fill(e->plan, -1, e->bo);
 	ret = make_scratch(e);
 	for (uint32_t i = 0; i < e->n_shapes; i++)
 		for (uint32_t s = 0; s < PLAN_SLOTS && ret >= 0; s++)
@@ -305,7 +321,7 @@ void engine_destroy(struct engine *e)
 	signal_destroy(e->signal);
 	programs_close(e->programs);
 	for (unsigned i = 0; i < PLAN_BO_COUNT; i++)
-		bo_destroy(e->bo[i]);
+		bo_retire(e->bo[i]);
 	plan_free(e->plan);
 	for (uint32_t i = 0; i < MAX_SHAPES; i++) {
 		for (uint32_t s = 0; s < PLAN_SLOTS; s++) {
@@ -476,7 +492,10 @@ int engine_step(struct engine *e, const int32_t *ids, uint32_t n, uint32_t pos0,
 		pos[i] = (int32_t)(pos0 + i);
 	}
 	memcpy(io_host(e, e->plan->slot[slot]), &step, sizeof(step));
+	zones_fill(e->plan, (int32_t)(s - e->shape), e->bo);
 	ret = run_nodes(e, s, slot, &step, err, errlen);
+	if (ret >= 0)
+		ret = zones_check(e->plan, (int32_t)(s - e->shape), e->bo, err, errlen);
 	if (ret >= 0)
 		ret = check_result(e, &step, io_host(e, e->plan->logits), err, errlen);
 	if (ret < 0) {

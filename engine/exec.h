@@ -32,6 +32,11 @@ struct engine_opts {
 	const char *const *disabled; /* kernels or operations left to the CPU, by name */
 	unsigned n_disabled;
 	uint64_t timeout_ns; /* of one wait; 0: 120 s */
+	/* How tensors lie inside their buffers; red zones are checked after each step (-EBADF
+	 * names the tensor). What the buffers themselves are subject to is the device's business
+	 * (bw_device_opts). Must outlive the engine; NULL: none. */
+	const struct bo_rules *rules;
+	bool strict; /* an allocation outside the plan fails */
 };
 
 /* dev and m must outlive the engine; dev needs a queue. opts NULL: all defaults. On failure nothing
@@ -46,8 +51,8 @@ void engine_destroy(struct engine *e);
  * have been stepped. *logits is valid until the next step: [n][n_vocab] with all_logits, else
  * [n_vocab] of the last token. -EINVAL: n, a position or an id out of range (nothing was run).
  * -EFAULT: the device faulted. -ETIMEDOUT. -EBADMSG: the device did not publish this step. -EDOM:
- * NaN or infinity in the logits. After any of the last four every further step is refused with
- * -EIO. err: one line. */
+ * NaN or infinity in the logits. -EBADF: a red zone was written. After any of the last five every
+ * further step is refused with -EIO. err: one line. */
 int engine_step(struct engine *e, const int32_t *ids, uint32_t n, uint32_t pos0,
 		const float **logits, char *err, size_t errlen);
 

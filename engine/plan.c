@@ -30,21 +30,6 @@ static int fail(char *err, size_t errlen, int ret, const char *fmt, ...)
 	return ret;
 }
 
-/* Takes bytes at the end of a buffer. */
-static int append(struct plan_bo *bo, uint64_t bytes, uint64_t align, uint64_t *offset)
-{
-	uint64_t at, end;
-
-	if (__builtin_add_overflow(bo->bytes, align - 1, &at))
-		return -EOVERFLOW;
-	at &= ~(align - 1);
-	if (__builtin_add_overflow(at, bytes, &end))
-		return -EOVERFLOW;
-	bo->bytes = end;
-	*offset = at;
-	return 0;
-}
-
 /* ---- what runs where -------------------------------------------------------- */
 
 static int claim_graph(struct plan *p, struct plan_graph *pg, const struct claim_kernels *k)
@@ -64,8 +49,8 @@ static int claim_graph(struct plan *p, struct plan_graph *pg, const struct claim
 		else if (n)
 			pg->cpu_nodes++;
 		for (uint32_t s = 0; pn->device && s < PLAN_SLOTS; s++) {
-			int ret = append(&p->bo[PLAN_KERNARGS], pn->claim.kernarg_bytes, 64,
-					 &pn->kernarg[s]);
+			int ret = plan_append(&p->bo[PLAN_KERNARGS], pn->claim.kernarg_bytes, 64,
+					      &pn->kernarg[s]);
 
 			if (ret < 0)
 				return ret;
@@ -93,7 +78,7 @@ static int add_table(struct plan *p, struct plan_node *pn, uint32_t hd, float th
 	t->theta = theta;
 	t->bytes = hd / 2 * sizeof(uint64_t);
 	pn->table = (int32_t)p->n_tables++;
-	return append(&p->bo[PLAN_TABLES], t->bytes, LAYOUT_ALIGN, &t->offset);
+	return plan_append(&p->bo[PLAN_TABLES], t->bytes, LAYOUT_ALIGN, &t->offset);
 }
 
 static int add_tables(struct plan *p, struct plan_graph *pg)
@@ -149,7 +134,7 @@ static int place_weight(struct plan *p, struct plan_graph *pg, const struct tens
 	pl->layout = layout_of(t->type);
 	ret = layout_bytes(pl->layout, t->ne[0], t->ne[1] * t->ne[2] * t->ne[3], &pl->bytes);
 	if (ret >= 0)
-		ret = append(&p->bo[PLAN_WEIGHTS], pl->bytes, LAYOUT_ALIGN, &pl->offset);
+		ret = plan_append_tensor(p, PLAN_WEIGHTS, t->name, pl->bytes, &pl->offset);
 	if (ret >= 0)
 		pl->bo = PLAN_WEIGHTS;
 	return ret;
@@ -181,7 +166,8 @@ static int place_lasting(struct plan *p, struct plan_graph *pg)
 			} else {
 				pl->bytes = t->bytes;
 				pl->bo = PLAN_KV;
-				ret = append(&p->bo[PLAN_KV], t->bytes, LAYOUT_ALIGN, &pl->offset);
+				ret = plan_append_tensor(p, PLAN_KV, t->name, t->bytes,
+							 &pl->offset);
 			}
 			break;
 		case TENSOR_INPUT:
@@ -224,14 +210,14 @@ static int lay_out_io(struct plan *p, const struct graph *const *graphs, uint32_
 	p->pos = (p->ids + tokens * 4 + 15) & ~15ull;
 	slot = p->pos + tokens * 4;
 	for (uint32_t s = 0; s < PLAN_SLOTS; s++) {
-		ret = append(&p->bo[PLAN_IO], slot, LAYOUT_ALIGN, &p->slot[s]);
+		ret = plan_append(&p->bo[PLAN_IO], slot, LAYOUT_ALIGN, &p->slot[s]);
 		if (ret < 0)
 			return ret;
 	}
-	ret = append(&p->bo[PLAN_IO], sizeof(struct ka_done), LAYOUT_ALIGN, &p->done);
+	ret = plan_append(&p->bo[PLAN_IO], sizeof(struct ka_done), LAYOUT_ALIGN, &p->done);
 	if (ret < 0)
 		return ret;
-	return append(&p->bo[PLAN_IO], logits, LAYOUT_ALIGN, &p->logits);
+	return plan_append(&p->bo[PLAN_IO], logits, LAYOUT_ALIGN, &p->logits);
 }
 
 /* ---- the whole ----------------------------------------------------------------- */
@@ -330,7 +316,10 @@ int plan_create(const struct graph *const *graphs, uint32_t n_graphs, const stru
 	if (!p)
 		goto out;
 	p->all_logits = o->all_logits;
+	p->rules = o->rules;
 	memcpy(p->bo, bo_kinds, sizeof(p->bo));
+	for (unsigned i = 0; i < PLAN_BO_COUNT; i++)
+		p->bo[i].align = PLAN_PAGE;
 	p->graphs = calloc(n_graphs, sizeof(*p->graphs));
 	if (!p->graphs)
 		goto out;
@@ -375,5 +364,6 @@ void plan_free(struct plan *p)
 	}
 	free(p->graphs);
 	free(p->tables);
+	free(p->zones);
 	free(p);
 }

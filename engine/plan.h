@@ -12,13 +12,14 @@
 #include "engine/graph.h"
 #include "engine/layout.h"
 #include "memory/memory.h"
+#include "memory/rules.h"
 #include "queues/queues.h"
 
 #define PLAN_PAGE  4096u /* the kernel's granule for buffer objects */
 #define PLAN_SLOTS 2u    /* step blocks: values of the next step never overwrite those in use */
 
 enum plan_bo_id {
-	PLAN_WEIGHTS, /* read-only, one copy, tensors at multiples of LAYOUT_ALIGN */
+	PLAN_WEIGHTS, /* read-only, one copy */
 	PLAN_KV,
 	PLAN_ACTIVATIONS,
 	PLAN_IO,       /* uncached: step blocks, logits, the published step */
@@ -31,8 +32,17 @@ struct plan_bo {
 	const char *owner;
 	uint64_t bytes;   /* used; 0: there is no such buffer */
 	uint64_t granted; /* as the kernel rounds */
+	uint64_t align;   /* of the VA: the largest of what lies inside, at least PLAN_PAGE */
 	enum bo_coherence coherence;
 	bool readonly; /* for the device */
+};
+
+/* A red zone: bytes that nobody may write, beside a tensor. */
+struct plan_zone {
+	enum plan_bo_id bo;
+	int32_t graph; /* whose activations it guards; -1: weights or KV, for good */
+	uint64_t offset, bytes;
+	const char *tensor;
 };
 
 /* Where a tensor lies. */
@@ -88,11 +98,19 @@ struct plan {
 	struct plan_row rows[PLAN_MAX_ROWS];
 	uint32_t n_rows;
 	uint64_t total; /* granted bytes of all rows */
+	struct plan_zone *zones;
+	uint32_t n_zones;
+	const struct bo_rules *rules; /* as given */
 };
 
 struct plan_opts {
 	bool all_logits; /* keep logits of every token of a batch, not of the last one */
 	struct claim_kernels kernels;
+	/* Alignment and red zones of tensors: a tensor NAME goes by "weights:NAME", "kv:NAME" or
+	 * "transient:NAME"; an alignment below 4 KiB (or a red zone) given to a whole buffer
+	 * ("transient:activations") holds for every tensor in it. With red zones activations keep
+	 * their storage to themselves. NULL: LAYOUT_ALIGN and none. Must outlive the plan. */
+	const struct bo_rules *rules;
 };
 
 /* graphs: at least one, of the same model and context. They must outlive the plan.

@@ -6,4 +6,20 @@
 /* Places the graph's activations and decides barriers and segments (plan_schedule.c). */
 int plan_schedule(struct plan *p, struct plan_graph *pg);
 
+/* How a tensor wants to lie (plan_place.c). */
+struct plan_fit {
+	uint64_t align; /* of its start */
+	uint64_t round; /* of its size */
+	uint64_t zone;  /* red zone on each side */
+};
+struct plan_fit plan_fit(struct plan *p, enum plan_bo_id bo, const char *tensor);
+/* Takes bytes at the end of a buffer. -EOVERFLOW. */
+int plan_append(struct plan_bo *bo, uint64_t bytes, uint64_t align, uint64_t *offset);
+/* The same for a tensor that stays, with its red zones. */
+int plan_append_tensor(struct plan *p, enum plan_bo_id bo, const char *tensor, uint64_t bytes,
+		       uint64_t *offset);
+/* Enters the red zones around [offset, offset + bytes). graph as in struct plan_zone. */
+int plan_zones(struct plan *p, enum plan_bo_id bo, int32_t graph, const char *tensor,
+	       const struct plan_fit *fit, uint64_t offset, uint64_t bytes);
+
 #endif

@@ -29,6 +29,7 @@ struct list {
 };
 
 struct walk {
+	struct plan *p;
 	struct plan_graph *pg;
 	struct list flight; /* touched since the last barrier */
 	struct list limbo;  /* activations dead since then: free at the next */
@@ -79,34 +80,51 @@ static int hole_add(struct walk *w, struct range r)
 	return 0;
 }
 
-/* The smallest hole that fits, else new storage at the end. */
-static int storage_take(struct walk *w, uint64_t bytes, uint64_t *offset)
+/* Where in [start, end) size bytes fit with their alignment; UINT64_MAX when they do not. */
+static uint64_t fits_at(uint64_t start, uint64_t end, uint64_t size, uint64_t align)
 {
-	uint64_t size = (bytes + LAYOUT_ALIGN - 1) & ~(uint64_t)(LAYOUT_ALIGN - 1);
+	uint64_t at = (start + align - 1) & ~(align - 1);
+
+	return at < start || at > end || end - at < size ? UINT64_MAX : at;
+}
+
+/* The smallest hole that fits, else new storage at the end. */
+static int storage_take(struct walk *w, uint64_t bytes, const struct plan_fit *f, uint64_t *offset)
+{
+	uint64_t size = (bytes + f->round - 1) & ~(f->round - 1), at;
 	struct list *h = &w->holes;
 	struct access *best = NULL;
+	struct range hole;
 
-	if (size < bytes || w->end + size < size)
+	if (size < bytes || w->end + f->align + size + 2 * f->zone < size)
 		return -EOVERFLOW;
 	for (uint32_t i = 0; i < h->n; i++) {
 		struct access *a = &h->a[i];
 
-		if (a->r.end - a->r.start >= size &&
+		if (fits_at(a->r.start, a->r.end, size, f->align) != UINT64_MAX &&
 		    (!best || a->r.end - a->r.start < best->r.end - best->r.start))
 			best = a;
 	}
+	/* With red zones there are no holes: see bury(). */
 	if (!best) {
-		*offset = w->end;
-		w->end += size;
-		return 0;
+		at = (w->end + f->zone + f->align - 1) & ~(f->align - 1);
+		hole = (struct range){w->end, at - f->zone};
+		*offset = at;
+		w->end = at + size + f->zone;
+		return hole.start < hole.end && !f->zone ? hole_add(w, hole) : 0;
 	}
-	*offset = best->r.start;
-	best->r.start += size;
-	if (best->r.start == best->r.end) {
-		memmove(best, best + 1, (size_t)(h->a + h->n - best - 1) * sizeof(*best));
-		h->n--;
+	hole = best->r;
+	at = fits_at(hole.start, hole.end, size, f->align);
+	memmove(best, best + 1, (size_t)(h->a + h->n - best - 1) * sizeof(*best));
+	h->n--;
+	*offset = at;
+	if (hole.start < at) {
+		int ret = hole_add(w, (struct range){hole.start, at});
+
+		if (ret < 0)
+			return ret;
 	}
-	return 0;
+	return at + size < hole.end ? hole_add(w, (struct range){at + size, hole.end}) : 0;
 }
 
 /* Everything in flight is done: its storage may be used again. */
@@ -211,15 +229,19 @@ static int place_dst(struct walk *w, const struct node *n)
 {
 	int t = root(w->pg->g, n->dst);
 	struct plan_place *p = &w->pg->place[t];
+	struct plan_fit f;
 	int ret;
 
 	if (w->pg->g->tensors[t].kind != TENSOR_ACTIVATION || p->bo >= 0)
 		return 0;
 	p->bytes = w->pg->g->tensors[t].bytes;
-	ret = storage_take(w, p->bytes, &p->offset);
-	if (ret >= 0)
-		p->bo = PLAN_ACTIVATIONS;
-	return ret;
+	f = plan_fit(w->p, PLAN_ACTIVATIONS, w->pg->g->tensors[t].name);
+	ret = storage_take(w, p->bytes, &f, &p->offset);
+	if (ret < 0)
+		return ret;
+	p->bo = PLAN_ACTIVATIONS;
+	return plan_zones(w->p, PLAN_ACTIVATIONS, (int32_t)(w->pg - w->p->graphs),
+			  w->pg->g->tensors[t].name, &f, p->offset, p->bytes);
 }
 
 /* Activations nobody touches after node i. */
@@ -229,19 +251,22 @@ static int bury(struct walk *w, uint32_t i)
 	int touched[6] = {n->dst, n->src[0], n->src[1], n->src[2], n->src[3], n->src[4]};
 	int ret = 0;
 
+	/* What lies on top of a former tensor would overwrite its red zones. */
+	if (bo_rules_zoned(w->p->rules))
+		return 0;
 	for (int k = 0; k < 6 && ret >= 0; k++) {
 		int t = root(w->pg->g, touched[k]);
 		const struct plan_place *p = t < 0 ? NULL : &w->pg->place[t];
 		bool again = false;
+		struct plan_fit f;
 
 		for (int j = 0; j < k; j++)
 			again |= root(w->pg->g, touched[j]) == t;
 		if (!p || again || p->bo != PLAN_ACTIVATIONS || p->last != i)
 			continue;
-		ret = list_add(
-			&w->limbo, p->bo, p->offset,
-			p->offset + ((p->bytes + LAYOUT_ALIGN - 1) & ~(uint64_t)(LAYOUT_ALIGN - 1)),
-			false);
+		f = plan_fit(w->p, PLAN_ACTIVATIONS, w->pg->g->tensors[t].name);
+		ret = list_add(&w->limbo, p->bo, p->offset,
+			       p->offset + ((p->bytes + f.round - 1) & ~(f.round - 1)), false);
 	}
 	return ret;
 }
@@ -298,7 +323,7 @@ static int walk_nodes(struct walk *w)
 
 int plan_schedule(struct plan *p, struct plan_graph *pg)
 {
-	struct walk w = {.pg = pg};
+	struct walk w = {.p = p, .pg = pg};
 	int ret;
 
 	find_lifetimes(pg);

@@ -86,6 +86,11 @@ int kfd_memory_map(struct kfd *k, uint64_t handle);
 int kfd_memory_unmap(struct kfd *k, uint64_t handle);
 /* Bytes the kernel would still give, of all processes (kfd-wide limits): a hint. */
 int kfd_memory_available(struct kfd *k, uint64_t *bytes);
+/* A dma-buf of the BO: an O_CLOEXEC fd, or -errno. */
+int kfd_memory_export(struct kfd *k, uint64_t handle);
+/* The size of a dma-buf that this GPU's driver made. */
+int kfd_dmabuf_size(struct kfd *k, int fd, uint64_t *bytes);
+int kfd_memory_import(struct kfd *k, int fd, uint64_t va, uint64_t *handle);
 
 /* ---- queues ------------------------------------------------------------------- */
 

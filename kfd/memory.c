@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
 
 #include "kfd/kfd_internal.h"
@@ -67,5 +68,34 @@ int kfd_memory_available(struct kfd *k, uint64_t *bytes)
 
 	if (rc == 0)
 		*bytes = a.available;
+	return rc;
+}
+
+int kfd_memory_export(struct kfd *k, uint64_t handle)
+{
+	struct kfd_ioctl_export_dmabuf_args a = {.handle = handle, .flags = O_CLOEXEC | O_RDWR};
+	int rc = kfd_call(k->fd, &k->facts, AMDKFD_IOC_EXPORT_DMABUF, &a);
+
+	return rc < 0 ? rc : (int)a.dmabuf_fd;
+}
+
+int kfd_dmabuf_size(struct kfd *k, int fd, uint64_t *bytes)
+{
+	struct kfd_ioctl_get_dmabuf_info_args a = {.dmabuf_fd = (uint32_t)fd};
+	int rc = kfd_call(k->fd, &k->facts, AMDKFD_IOC_GET_DMABUF_INFO, &a);
+
+	if (rc == 0)
+		*bytes = a.size;
+	return rc;
+}
+
+int kfd_memory_import(struct kfd *k, int fd, uint64_t va, uint64_t *handle)
+{
+	struct kfd_ioctl_import_dmabuf_args a = {
+		.va_addr = va, .gpu_id = k->node->gpu_id, .dmabuf_fd = (uint32_t)fd};
+	int rc = kfd_call(k->fd, &k->facts, AMDKFD_IOC_IMPORT_DMABUF, &a);
+
+	if (rc == 0)
+		*handle = a.handle;
 	return rc;
 }

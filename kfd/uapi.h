@@ -81,6 +81,28 @@ struct kfd_ioctl_runtime_enable_args {
 
 /* ---- memory --------------------------------------------------------------------- */
 
+struct kfd_ioctl_get_dmabuf_info_args {
+	__u64 size;         /* out */
+	__u64 metadata_ptr; /* buffer, or 0 */
+	__u32 metadata_size;
+	__u32 gpu_id; /* out */
+	__u32 flags;  /* out: KFD_IOC_ALLOC_MEM_FLAGS_* */
+	__u32 dmabuf_fd;
+};
+
+struct kfd_ioctl_import_dmabuf_args {
+	__u64 va_addr;
+	__u64 handle; /* out */
+	__u32 gpu_id;
+	__u32 dmabuf_fd;
+};
+
+struct kfd_ioctl_export_dmabuf_args {
+	__u64 handle;
+	__u32 flags;     /* O_CLOEXEC, O_RDWR */
+	__u32 dmabuf_fd; /* out */
+};
+
 #define KFD_IOC_ALLOC_MEM_FLAGS_VRAM          (1u << 0)
 #define KFD_IOC_ALLOC_MEM_FLAGS_GTT           (1u << 1)
 #define KFD_IOC_ALLOC_MEM_FLAGS_USERPTR       (1u << 2)
@@ -314,6 +336,9 @@ struct kfd_ioctl_smi_events_args {
 #define AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU                                                           \
 	_IOWR('K', 0x19, struct kfd_ioctl_unmap_memory_from_gpu_args)
 #define AMDKFD_IOC_GET_QUEUE_WAVE_STATE _IOWR('K', 0x1b, struct kfd_ioctl_get_queue_wave_state_args)
+#define AMDKFD_IOC_GET_DMABUF_INFO      _IOWR('K', 0x1c, struct kfd_ioctl_get_dmabuf_info_args)
+#define AMDKFD_IOC_IMPORT_DMABUF        _IOWR('K', 0x1d, struct kfd_ioctl_import_dmabuf_args)
+#define AMDKFD_IOC_EXPORT_DMABUF        _IOWR('K', 0x24, struct kfd_ioctl_export_dmabuf_args)
 #define AMDKFD_IOC_SMI_EVENTS           _IOWR('K', 0x1f, struct kfd_ioctl_smi_events_args)
 #define AMDKFD_IOC_AVAILABLE_MEMORY     _IOWR('K', 0x23, struct kfd_ioctl_get_available_memory_args)
 #define AMDKFD_IOC_RUNTIME_ENABLE       _IOWR('K', 0x25, struct kfd_ioctl_runtime_enable_args)
@@ -330,6 +355,9 @@ struct kfd_ioctl_smi_events_args {
 _Static_assert(AMDKFD_IOC_CREATE_QUEUE == 0xc0604b02, "CREATE_QUEUE");
 _Static_assert(AMDKFD_IOC_ALLOC_MEMORY_OF_GPU == 0xc0284b16, "ALLOC_MEMORY_OF_GPU");
 _Static_assert(AMDKFD_IOC_MAP_MEMORY_TO_GPU == 0xc0184b18, "MAP_MEMORY_TO_GPU");
+_Static_assert(AMDKFD_IOC_GET_DMABUF_INFO == 0xc0204b1c, "GET_DMABUF_INFO");
+_Static_assert(AMDKFD_IOC_IMPORT_DMABUF == 0xc0184b1d, "IMPORT_DMABUF");
+_Static_assert(AMDKFD_IOC_EXPORT_DMABUF == 0xc0104b24, "EXPORT_DMABUF");
 _Static_assert(AMDKFD_IOC_SET_MEMORY_POLICY == 0x40204b04, "SET_MEMORY_POLICY");
 _Static_assert(AMDKFD_IOC_CREATE_EVENT == 0xc0204b08, "CREATE_EVENT");
 _Static_assert(AMDKFD_IOC_WAIT_EVENTS == 0xc0184b0c, "WAIT_EVENTS");

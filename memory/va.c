@@ -12,7 +12,7 @@ struct ranges {
 };
 
 struct va_space {
-	uint64_t base, size, free_bytes;
+	uint64_t base, size, free_bytes, granule;
 	struct ranges holes, live;
 };
 
@@ -64,9 +64,16 @@ static void erase(struct ranges *r, unsigned at)
 
 int va_space_create(uint64_t base, uint64_t size, struct va_space **out)
 {
+	return va_space_create_granule(base, size, VA_ALIGN_MIN, out);
+}
+
+int va_space_create_granule(uint64_t base, uint64_t size, uint64_t granule, struct va_space **out)
+{
 	struct va_space *s;
 
-	if (!size || (base | size) & (VA_ALIGN_MIN - 1) || base + size < base)
+	if (!granule || granule & (granule - 1) || granule > VA_ALIGN_MIN)
+		return -EINVAL;
+	if (!size || (base | size) & (granule - 1) || base + size < base)
 		return -EINVAL;
 	s = calloc(1, sizeof(*s));
 	if (!s)
@@ -76,6 +83,7 @@ int va_space_create(uint64_t base, uint64_t size, struct va_space **out)
 		return -ENOMEM;
 	}
 	s->base = base;
+	s->granule = granule;
 	s->size = s->free_bytes = size;
 	insert(&s->holes, 0, base, size);
 	*out = s;
@@ -121,28 +129,69 @@ static void take(struct va_space *s, unsigned i, uint64_t start, uint64_t size)
 	s->free_bytes -= size;
 }
 
-int va_alloc(struct va_space *s, uint64_t size, uint64_t align, uint64_t *out)
+/* The lowest address in h that has room for w, and how many aligned addresses have. */
+static uint64_t slots(const struct va_range *h, const struct va_want *w, uint64_t *first)
 {
+	uint64_t start, room;
+
+	if (h->size < w->before)
+		return 0;
+	start = (h->start + w->before + w->align - 1) & ~(w->align - 1);
+	if (start < h->start || start - h->start > h->size)
+		return 0;
+	room = h->size - (start - h->start);
+	if (room < w->after || room - w->after < w->size)
+		return 0;
+	*first = start;
+	return (room - w->after - w->size) / w->align + 1;
+}
+
+uint64_t va_random(uint64_t *rng)
+{
+	uint64_t z = (*rng += 0x9e3779b97f4a7c15u);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+int va_alloc_placed(struct va_space *s, const struct va_want *w, uint64_t *rng, uint64_t *out)
+{
+	uint64_t all = 0, pick = 0, first = 0, total;
 	int rc;
 
-	if (!size || size & (VA_ALIGN_MIN - 1) || align < VA_ALIGN_MIN || align > VA_ALIGN_MAX ||
-	    align & (align - 1))
+	if (!w->size || (w->size | w->before | w->after) & (s->granule - 1) ||
+	    w->align < s->granule || w->align > VA_ALIGN_MAX || w->align & (w->align - 1))
 		return -EINVAL;
+	if (__builtin_add_overflow(w->size, w->before, &total) ||
+	    __builtin_add_overflow(total, w->after, &total))
+		return -ENOSPC;
 	rc = reserve_one(s);
 	if (rc < 0)
 		return rc;
+	if (rng) {
+		for (unsigned i = 0; i < s->holes.n; i++)
+			all += slots(&s->holes.v[i], w, &first);
+		pick = all ? va_random(rng) % all : 0;
+	}
 	for (unsigned i = 0; i < s->holes.n; i++) {
-		const struct va_range *h = &s->holes.v[i];
-		uint64_t start = (h->start + align - 1) & ~(align - 1);
+		uint64_t n = slots(&s->holes.v[i], w, &first);
 
-		if (start < h->start || start - h->start > h->size ||
-		    h->size - (start - h->start) < size)
+		if (pick >= n) {
+			pick -= n;
 			continue;
-		take(s, i, start, size);
-		*out = start;
+		}
+		first += pick * w->align;
+		take(s, i, first - w->before, total);
+		*out = first;
 		return 0;
 	}
 	return -ENOSPC;
+}
+
+int va_alloc(struct va_space *s, uint64_t size, uint64_t align, uint64_t *out)
+{
+	return va_alloc_placed(s, &(struct va_want){.size = size, .align = align}, NULL, out);
 }
 
 int va_alloc_at(struct va_space *s, uint64_t start, uint64_t size)
@@ -150,7 +199,7 @@ int va_alloc_at(struct va_space *s, uint64_t start, uint64_t size)
 	unsigned i;
 	int rc;
 
-	if (!size || (start | size) & (VA_ALIGN_MIN - 1))
+	if (!size || (start | size) & (s->granule - 1))
 		return -EINVAL;
 	if (start < s->base || start - s->base > s->size || s->size - (start - s->base) < size)
 		return -ERANGE;

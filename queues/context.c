@@ -65,7 +65,7 @@ static void context_destroy(struct queue_context *c)
 		munmap(c->doorbells, KFD_DOORBELL_BYTES);
 	if (c->trap)
 		kfd_trap_handler_set(c->kfd, 0, 0);
-	bo_destroy(c->trap_bo);
+	bo_retire(c->trap_bo);
 	if (c->runtime)
 		kfd_runtime_disable(c->kfd);
 	if (c->have_hw_event)

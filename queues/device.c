@@ -21,6 +21,11 @@ int bw_device_open(const struct bw_device_opts *opts, struct bw_device *out, cha
 			 strerror(-rc));
 		goto out;
 	}
+	rc = memory_rules_set(d.memory, o->rules);
+	if (rc < 0) {
+		snprintf(why, why_len, "%s", strerror(-rc));
+		goto out;
+	}
 	if (kfd_memory_available(d.kfd, &d.available_at_open) < 0)
 		d.available_at_open = 0;
 	d.memory_only = o->no_queue;
@@ -52,6 +57,7 @@ int bw_device_close(struct bw_device *d, struct bw_teardown *t)
 	if (queue_rc == 0 || queue_gone(queue_rc))
 		d->queue = NULL;
 	left.queues = d->queue != NULL;
+	memory_reap(d->memory);
 	left.bos = memory_live_count(d->memory);
 	left.bytes = memory_live(d->memory);
 	/* Entered with the first queue; nobody can free it. */
@@ -88,7 +94,7 @@ int kernarg_pool_create(struct memory *m, uint64_t bytes, struct kernarg_pool *o
 
 void kernarg_pool_destroy(struct kernarg_pool *p)
 {
-	bo_destroy(p->bo);
+	bo_retire(p->bo);
 	memset(p, 0, sizeof(*p));
 }
 

@@ -11,7 +11,8 @@
 struct bw_device_opts {
 	struct kfd_open_opts kfd;
 	struct queue_opts queue;
-	bool no_queue; /* memory only */
+	bool no_queue;                /* memory only */
+	const struct bo_rules *rules; /* placement of every buffer; NULL: none */
 };
 
 struct bw_device {

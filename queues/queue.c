@@ -80,12 +80,12 @@ static void fill_area(struct queue *q)
 static void queue_free(struct queue *q)
 {
 	for (size_t i = 0; i < sizeof(q->old_scratch) / sizeof(q->old_scratch[0]); i++)
-		bo_destroy(q->old_scratch[i].bo);
-	bo_destroy(q->scratch_bo);
-	bo_destroy(q->page_bo);
-	bo_destroy(q->area_bo);
-	bo_destroy(q->eop_bo);
-	bo_destroy(q->ring_bo);
+		bo_retire(q->old_scratch[i].bo);
+	bo_retire(q->scratch_bo);
+	bo_retire(q->page_bo);
+	bo_retire(q->area_bo);
+	bo_retire(q->eop_bo);
+	bo_retire(q->ring_bo);
 	if (q->have_inactive_event)
 		kfd_event_destroy(q->ctx->kfd, q->inactive_event.id);
 	if (q->have_error_event)

@@ -40,7 +40,7 @@ static int retire_slot(struct queue *q)
 
 	for (int i = (int)(sizeof(q->old_scratch) / sizeof(q->old_scratch[0])) - 1; i >= 0; i--) {
 		if (q->old_scratch[i].bo && read >= q->old_scratch[i].until) {
-			bo_destroy(q->old_scratch[i].bo);
+			bo_retire(q->old_scratch[i].bo);
 			q->old_scratch[i].bo = NULL;
 		}
 		if (!q->old_scratch[i].bo)
@@ -105,7 +105,7 @@ int queue_scratch_give(struct queue *q, uint32_t lane_bytes, uint32_t lanes)
 		return rc;
 	rc = kfd_scratch_backing_set(q->ctx->kfd, bo_va(bo));
 	if (rc < 0) {
-		bo_destroy(bo);
+		bo_retire(bo);
 		return rc;
 	}
 	queue_layout_scratch(&q->page->queue, &p, bo_va(bo));

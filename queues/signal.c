@@ -54,7 +54,7 @@ static void slot_give(struct queue_context *c, struct signal_slab *slab, unsigne
 	for (p = &c->slabs; *p != slab; p = &(*p)->next)
 		;
 	*p = slab->next;
-	bo_destroy(slab->bo);
+	bo_retire(slab->bo);
 	free(slab);
 }
 

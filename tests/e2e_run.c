@@ -362,3 +362,32 @@ Test(run, bad_models_and_prompts)
 	cr_assert_eq(lines(r.out), 1u, "%s", r.out);
 	free(r.out);
 }
+
+/* Nothing a person can say about where buffers lie changes what comes out. */
+Test(run, placement_changes_nothing_but_addresses)
+{
+	static const char *const options[] = {
+		"--align transient:activations=16 --guard end",
+		"--align 'transient:*=4096' --align weights=2M",
+		"--va-seed 7 --guard both --quarantine all --poison 0xff --strict-footprint",
+		"--redzone 256 --poison 0x7f",
+		"--place kv=uncached --place weights=vram,random --place io=fine",
+	};
+	struct result want = shell(BAREWAVE " run --device=virt -m data/demo/story-4m-q8_0.gguf"
+					    " -p 'Once upon' -n 20 | head -1");
+
+	cr_assert(want.len > 20, "%s", want.out);
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		struct result r = shell(BAREWAVE " run --device=virt"
+						 " -m data/demo/story-4m-q8_0.gguf -p 'Once upon'"
+						 " -n 20 %s 2>&1 | head -1",
+					options[i]);
+
+		cr_expect_str_eq(r.out, want.out, "%s", options[i]);
+		free(r.out);
+	}
+	free(want.out);
+	expect(2, "wanted: [OWNER=]none, start, end or both",
+	       BAREWAVE " run --guard sideways -m x -p x 2>&1");
+	expect(2, "--cpu excludes", BAREWAVE " run --cpu --guard end -m x -p x 2>&1");
+}

@@ -424,6 +424,24 @@ Test(tools, launch_names_a_faulting_buffer)
 	}
 }
 
+/* One byte too few: found with the buffer end-flush, to the byte. */
+Test(tools, launch_end_flush_finds_a_short_overrun)
+{
+	struct result r;
+
+	/* 4,096 floats wanted; two fewer end in the middle of the last page but one */
+	r = shell(LAUNCH_VECADD "vecadd --grid 16 --block 256 --arg zero:16376 --arg zero:16K"
+				" --arg zero:16K --arg u32:4096 2>&1");
+	cr_assert_eq(r.status, 0, "inside the page nobody notices: %s", r.out);
+	free(r.out);
+	r = shell(LAUNCH_VECADD "vecadd --grid 16 --block 256 --arg zero:16376 --arg zero:16K"
+				" --arg zero:16K --arg u32:4096 --align arg0=8 --guard arg0=end"
+				" 2>&1");
+	cr_assert_eq(r.status, 1, "%s", r.out);
+	cr_assert(strstr(r.out, "0x0 bytes past the end of \"arg0\""), "%s", r.out);
+	free(r.out);
+}
+
 Test(tools, no_isa_no_result)
 {
 	struct result r =

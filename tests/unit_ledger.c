@@ -9,7 +9,7 @@ static uint32_t generation;
 
 static void setup(void)
 {
-	cr_assert_eq(ledger_create(&l), 0);
+	cr_assert_eq(ledger_create(0, &l), 0);
 	generation = 0;
 }
 

@@ -238,3 +238,54 @@ Test(va, random_operations, .timeout = 300)
 	free(live);
 	free(used);
 }
+
+/* Room before and after belongs to the range; nobody else gets any of it. */
+Test(va, guards_are_part_of_the_range)
+{
+	struct va_space *s = space(64 * K4);
+	struct va_want w = {.size = 2 * K4, .align = 8 * K4, .before = K4, .after = 3 * K4};
+	uint64_t a, b;
+
+	cr_assert_eq(va_alloc_placed(s, &w, NULL, &a), 0);
+	cr_expect_eq(a, BASE + 8 * K4, "the lowest multiple with a page before it");
+	cr_expect_eq(va_live(s, 0)->start, a - K4);
+	cr_expect_eq(va_live(s, 0)->size, 6 * K4);
+	cr_expect_eq(va_alloc_at(s, a - K4, K4), -EADDRINUSE);
+	cr_expect_eq(va_alloc_at(s, a + 4 * K4, K4), -EADDRINUSE);
+	cr_expect_eq(va_free(s, a), -EINVAL);
+	cr_assert_eq(va_free(s, a - K4), 0);
+	cr_expect_eq(va_hole_count(s), 1);
+	w.before = 62 * K4;
+	cr_expect_eq(va_alloc_placed(s, &w, NULL, &b), -ENOSPC);
+	w.before = UINT64_MAX - K4 + 1;
+	cr_expect_eq(va_alloc_placed(s, &w, NULL, &b), -ENOSPC, "an overflow is no room");
+	va_space_destroy(s);
+}
+
+/* Every aligned address is drawn, about equally often, whatever hole it lies in. */
+Test(va, random_is_uniform_over_the_aligned_addresses)
+{
+	enum { SLOTS = 16, DRAWS = 16000 };
+	struct va_space *s = space(SLOTS * 4 * K4);
+	unsigned hits[SLOTS] = {0}, possible = 0;
+	uint64_t rng = 1, at;
+
+	/* Two holes and something between them. */
+	cr_assert_eq(va_alloc_at(s, BASE + 20 * K4, 7 * K4), 0);
+	for (int i = 0; i < DRAWS; i++) {
+		cr_assert_eq(va_alloc_placed(s, &(struct va_want){.size = K4, .align = 4 * K4},
+					     &rng, &at),
+			     0);
+		cr_assert_eq(at & (4 * K4 - 1), 0);
+		hits[(at - BASE) / (4 * K4)]++;
+		cr_assert_eq(va_free(s, at), 0);
+	}
+	for (int i = 0; i < SLOTS; i++)
+		possible += hits[i] != 0;
+	cr_expect_eq(possible, SLOTS - 2);
+	for (int i = 0; i < SLOTS; i++)
+		if (hits[i])
+			cr_expect(hits[i] > DRAWS / 14 * 8 / 10 && hits[i] < DRAWS / 14 * 12 / 10,
+				  "slot %d: %u", i, hits[i]);
+	va_space_destroy(s);
+}

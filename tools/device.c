@@ -81,7 +81,13 @@ int device_select(const char *text)
 
 int device_open(const char *text, const struct queue_opts *q, struct bw_device *out)
 {
-	struct bw_device_opts o = {.no_queue = !q};
+	return device_open_placed(text, q, NULL, out);
+}
+
+int device_open_placed(const char *text, const struct queue_opts *q, const struct bo_rules *r,
+		       struct bw_device *out)
+{
+	struct bw_device_opts o = {.no_queue = !q, .rules = r};
 	char why[512];
 
 	if (text && strcmp(text, "auto"))

@@ -8,6 +8,7 @@
 #include "codeobj/codeobj.h"
 #include "queues/device.h"
 #include "tools/launch_args.h"
+#include "tools/placement.h"
 #include "tools/tool.h"
 
 #define MAX_ARGS 64
@@ -49,6 +50,7 @@ struct launch {
 	uint64_t timeout_ns;
 	const char *device;
 	bool json;
+	struct bo_rules rules;
 	/* parsed */
 	void *image;
 	struct codeobj *co;
@@ -209,7 +211,7 @@ static int run_on_device(struct launch *l)
 	char err[512];
 	int rc, closed;
 
-	if (device_open(l->device, &q, &d))
+	if (device_open_placed(l->device, &q, &l->rules, &d))
 		return TOOL_FAILED;
 	rc = co_load(d.memory, l->co, "code", &p, err, sizeof(err));
 	if (rc) {
@@ -321,6 +323,7 @@ static int parse(const struct command *self, struct launch *l, int argc, char **
 		{"scratch", required_argument, NULL, 's'},
 		{"timeout", required_argument, NULL, 't'},
 		{"device", required_argument, NULL, 'd'},
+		PLACEMENT_OPTIONS,
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
@@ -374,7 +377,10 @@ static int parse(const struct command *self, struct launch *l, int argc, char **
 		case 'h':
 			exit(tool_help(self));
 		default:
-			return tool_bad_option(self, o, argv);
+			if (!placement_is(o))
+				return tool_bad_option(self, o, argv);
+			if (placement_option(self, o, optarg, &l->rules))
+				return TOOL_USAGE;
 		}
 	}
 	if (argc - optind != 2)

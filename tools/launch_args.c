@@ -252,20 +252,6 @@ int launch_args_match(const struct co_kernel *k, const struct launch_arg *args, 
 	return TOOL_OK;
 }
 
-/* Buffers are made last, each at a multiple of more than its size: what follows it is a hole that
- * no later buffer fills, so that an access past the end faults instead of hitting a neighbour. */
-#define GUARD     65536u
-#define MAX_ALIGN (1ull << 30)
-
-static uint64_t guarded_align(uint64_t bytes)
-{
-	uint64_t align = GUARD;
-
-	while (align < bytes + GUARD && align < MAX_ALIGN)
-		align *= 2;
-	return align;
-}
-
 int launch_arg_place(struct memory *m, struct launch_arg *a, unsigned index)
 {
 	/* owner names are kept by pointer for as long as the ledger lives */
@@ -275,7 +261,8 @@ int launch_arg_place(struct memory *m, struct launch_arg *a, unsigned index)
 	const struct bo_desc d = {
 		.owner = index < n_owner ? owner[index] : "arg12+",
 		.size = a->bytes,
-		.align = guarded_align(a->bytes),
+		/* an access past the end faults instead of hitting a neighbour */
+		.guard = BO_GUARD_END,
 		.placement = BO_GTT,
 		.coherence = BO_COARSE,
 		.host = true,

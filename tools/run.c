@@ -10,6 +10,7 @@
 #include "engine/model.h"
 #include "engine/sampler.h"
 #include "engine/tokenizer.h"
+#include "tools/placement.h"
 #include "tools/run_engine.h"
 #include "tools/tool.h"
 
@@ -35,8 +36,10 @@ static const char help[] =
 	"  --kernels DIR        code objects NAME.co from DIR instead of the built-in ones\n"
 	"  --disable NAME       leave a kernel (matmul_q8_0) or operation (matmul) to the CPU\n"
 	"  --logits FILE        raw little-endian f32 logits of every evaluated "
-	"position\n" TOOL_DEVICE_HELP "  --json               the result as JSON\n"
-	"  --help               this text\n";
+	"position\n"
+	"  --strict-footprint   fail on any allocation outside the plan\n" TOOL_DEVICE_HELP
+	"  --json               the result as JSON\n"
+	"  --help               this text\n" PLACEMENT_HELP;
 
 struct run {
 	struct run_options o;
@@ -484,10 +487,13 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 		{"logits", required_argument, NULL, 'l'},
 		{"device", required_argument, NULL, 'd'},
 		{"disable", required_argument, NULL, 'D'},
+		{"strict-footprint", no_argument, NULL, 'S'},
+		PLACEMENT_OPTIONS,
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
+	bool placed = false;
 	uint64_t v;
 	int o, rc = TOOL_OK;
 
@@ -541,13 +547,19 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 		case 'd':
 			r->o.device = optarg;
 			break;
+		case 'S':
+			r->o.strict = true;
+			break;
 		case 'j':
 			r->json = true;
 			break;
 		case 'h':
 			exit(tool_help(self));
 		default:
-			return tool_bad_option(self, o, argv);
+			if (!placement_is(o))
+				return tool_bad_option(self, o, argv);
+			placed = true;
+			rc = placement_option(self, o, optarg, &r->o.rules);
 		}
 	}
 	if (rc)
@@ -558,8 +570,10 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 		return tool_usage(self, "no model given (-m)");
 	if (!r->prompt == !r->ids_text)
 		return tool_usage(self, "wanted one of -p and --ids");
-	if (r->o.cpu && (r->o.device || r->o.kernels_dir || r->o.n_disabled))
-		return tool_usage(self, "--cpu excludes --device, --kernels and --disable");
+	if (r->o.cpu &&
+	    (r->o.device || r->o.kernels_dir || r->o.n_disabled || r->o.strict || placed))
+		return tool_usage(self, "--cpu excludes --device, --kernels, --disable, "
+					"--strict-footprint and placement");
 	return device_select(r->o.device);
 }
 

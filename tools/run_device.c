@@ -133,6 +133,8 @@ int run_engine_device(const struct run_options *o, const struct model *m, struct
 		.kernels_dir = o->kernels_dir,
 		.disabled = o->disabled,
 		.n_disabled = o->n_disabled,
+		.rules = &o->rules,
+		.strict = o->strict,
 	};
 	struct device_engine *e = calloc(1, sizeof(*e));
 	char err[512];
@@ -145,7 +147,7 @@ int run_engine_device(const struct run_options *o, const struct model *m, struct
 		rc = tool_fail("out of memory");
 		goto out;
 	}
-	rc = device_open(o->device, &q, &e->dev);
+	rc = device_open_placed(o->device, &q, &o->rules, &e->dev);
 	if (rc)
 		goto out;
 	e->open = true;

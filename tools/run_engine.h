@@ -3,6 +3,7 @@
 #define TOOLS_RUN_ENGINE_H
 
 #include "engine/model.h"
+#include "memory/rules.h"
 #include "tools/tool.h"
 
 struct run_options {
@@ -13,6 +14,8 @@ struct run_options {
 	bool cpu;
 	const char *disabled[16]; /* kernels or operations left to the CPU */
 	unsigned n_disabled;
+	struct bo_rules rules;
+	bool strict; /* no allocation outside the plan */
 };
 
 /* Bytes of one owner; planned or measured may be unknown. */

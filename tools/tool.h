@@ -60,6 +60,7 @@ uint64_t tool_now_ns(void); /* CLOCK_MONOTONIC */
 
 struct bw_device;
 struct queue_opts;
+struct bo_rules;
 
 /* Remembers the command line as it was given: getopt reorders it. Called once by main(). */
 void device_remember(int argc, char **argv);
@@ -69,6 +70,9 @@ void device_remember(int argc, char **argv);
 int device_select(const char *text);
 /* Opens; prints one sentence and returns TOOL_FAILED when it cannot. q NULL: no queue. */
 int device_open(const char *text, const struct queue_opts *q, struct bw_device *out);
+/* The same with placement rules (NULL: none). */
+int device_open_placed(const char *text, const struct queue_opts *q, const struct bo_rules *r,
+		       struct bw_device *out);
 /* Closes; TOOL_FAILED and a sentence when something was still alive. */
 int device_close(struct bw_device *d);
 /* Prepends libvgpu.so, found beside this program, to LD_PRELOAD. TOOL_FAILED with a sentence. */

@@ -1,0 +1,400 @@
+/* Memory under control, on the (virtual) device: placement, guards, quarantine, poison, sharing,
+ * lifetimes, publication, limits, the shared ledger. Each test is a process of its own. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine/zones.h"
+#include "memory/arena.h"
+#include "memory/ledger_format.h"
+#include "memory/rules.h"
+#include "queues/device.h"
+
+static struct bw_device dev;
+static struct bo_rules rules;
+
+static void rule(const char *option, const char *value)
+{
+	char why[256];
+
+	cr_assert_eq(bo_rules_add(&rules, option, value, why, sizeof(why)), 0, "%s", why);
+}
+
+static void open_device(bool queue)
+{
+	struct bw_device_opts o = {.rules = &rules, .no_queue = !queue};
+	char why[512] = "";
+
+	cr_assert_eq(bw_device_open(&o, &dev, why, sizeof(why)), 0, "%s", why);
+}
+
+static void close_device(void)
+{
+	struct bw_teardown left;
+
+	cr_assert_eq(bw_device_close(&dev, &left), 0, "%s", kfd_reason());
+	cr_expect(!left.bos && !left.bytes && !left.queues);
+}
+
+static struct bo *make(const struct bo_desc *d)
+{
+	struct bo *b = NULL;
+
+	cr_assert_eq(bo_create(dev.memory, d, &b), 0, "%s", kfd_reason());
+	return b;
+}
+
+/* Whether the CPU may touch a byte: the kernel says so without a signal. */
+static bool touchable(uint64_t va)
+{
+	int fd = open("/dev/null", O_WRONLY), pipefd[2];
+	bool ok;
+
+	cr_assert_eq(pipe(pipefd), 0);
+	ok = write(pipefd[1], (void *)(uintptr_t)va, 1) == 1;
+	close(pipefd[0]);
+	close(pipefd[1]);
+	close(fd);
+	return ok;
+}
+
+/* ---- placement ---- */
+
+Test(place, end_flush_to_the_byte)
+{
+	struct bo_desc d = {.owner = "x", .size = 5000, .host = true};
+	struct ledger_hit h;
+	struct bo *b;
+
+	rule("align", "x=8");
+	rule("guard", "x=both");
+	open_device(false);
+	b = make(&d);
+	cr_expect_eq(bo_va(b) - bo_base(b), 8192 - 5000);
+	cr_expect_eq(bo_host(b), (void *)(uintptr_t)bo_va(b));
+	cr_expect_eq(bo_size(b), 5000);
+	cr_expect(touchable(bo_va(b) + 4999));
+	cr_expect_not(touchable(bo_va(b) + 5000));
+	cr_expect_not(touchable(bo_base(b) - 1));
+	/* Nobody else gets the guards. */
+	d.size = 4096;
+	d.va = bo_base(b) + 8192;
+	cr_expect_eq(bo_create(dev.memory, &d, &(struct bo *){NULL}), -EADDRINUSE);
+	cr_assert(memory_near(dev.memory, bo_va(b) + 5000, &h));
+	cr_expect_eq(h.offset, h.size, "the first byte past the end is the first past the buffer");
+	cr_expect_eq(bo_destroy(b), 0);
+	close_device();
+}
+
+Test(place, alignment_class_and_coherence_by_owner)
+{
+	struct ledger_record r[64];
+	struct bo *b;
+
+	rule("align", "big=1G");
+	rule("place", "big=vram,fine,ro,exec");
+	open_device(false);
+	b = make(&(struct bo_desc){.owner = "big", .size = 4096});
+	cr_expect_eq(bo_va(b) & ((1u << 30) - 1), 0);
+	cr_assert_eq(memory_ledger(dev.memory, 0, r, 64), 2);
+	cr_expect_eq(r[0].placement, BO_VRAM);
+	cr_expect_eq(r[0].coherence, BO_FINE);
+	cr_expect(r[0].readonly && r[0].executable && !r[0].host);
+	cr_expect_eq(r[0].asked, 4096);
+	cr_expect_eq(bo_destroy(b), 0);
+	close_device();
+}
+
+Test(place, random_by_seed)
+{
+	struct bo_desc d = {.owner = "x", .size = 1 << 20};
+	uint64_t first[8], va[8];
+
+	rule("va-seed", "42");
+	for (int round = 0; round < 2; round++) {
+		struct bo *b[8];
+
+		open_device(false);
+		for (int i = 0; i < 8; i++) {
+			b[i] = make(&d);
+			va[i] = bo_va(b[i]);
+		}
+		for (int i = 0; i < 8; i++)
+			cr_expect_eq(bo_destroy(b[i]), 0);
+		close_device();
+		if (!round)
+			memcpy(first, va, sizeof(va));
+	}
+	cr_expect_eq(memcmp(first, va, sizeof(va)), 0, "the same seed, other addresses");
+	cr_expect_neq(va[0] + (1 << 20), va[1]);
+}
+
+Test(place, quarantine)
+{
+	struct bo_desc d = {.owner = "x", .size = 4096};
+	uint64_t va, held;
+	struct bo *b;
+
+	rule("quarantine", "64K");
+	open_device(false);
+	b = make(&d);
+	va = bo_va(b);
+	cr_expect_eq(bo_destroy(b), 0);
+	cr_expect_eq(memory_quarantined(dev.memory), 4096);
+	b = make(&d);
+	cr_expect_neq(bo_va(b), va, "a freed address came back at once");
+	cr_expect_eq(bo_destroy(b), 0);
+	/* It comes back when 64 KiB have been freed after it, not for ever. */
+	for (int i = 0; i < 40; i++) {
+		b = make(&d);
+		held = memory_quarantined(dev.memory);
+		cr_expect(held <= 65536, "%llu", (unsigned long long)held);
+		cr_expect_eq(bo_destroy(b), 0);
+	}
+	d.va = va;
+	b = make(&d); /* asked for by name it is given out, quarantine or not */
+	cr_expect_eq(bo_destroy(b), 0);
+	close_device();
+}
+
+Test(place, poison)
+{
+	struct bo_desc d = {.owner = "x", .size = 8192, .host = true};
+	struct bo *b;
+	uint8_t *p;
+
+	rule("poison", "0xcb");
+	open_device(false);
+	b = make(&d);
+	p = bo_host(b);
+	for (int i = 0; i < 8192; i++)
+		cr_assert_eq(p[i], 0xcb, "byte %d", i);
+	cr_expect_eq(bo_destroy(b), 0);
+	close_device();
+}
+
+Test(share, a_dmabuf_is_the_same_memory_at_another_address)
+{
+	struct ledger_record r[8];
+	struct bo *b, *alias;
+	int fd;
+
+	rule("align", "alias=1M");
+	open_device(false);
+	b = make(&(struct bo_desc){.owner = "x", .size = 8192, .host = true});
+	cr_assert_eq(bo_export(b, &fd), 0, "%s", kfd_reason());
+	cr_expect_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	cr_assert_eq(bo_import(dev.memory, fd, &(struct bo_desc){.owner = "alias"}, &alias), 0,
+		     "%s", kfd_reason());
+	cr_expect_eq(bo_size(alias), 8192);
+	cr_expect_eq(bo_va(alias) & ((1 << 20) - 1), 0);
+	cr_expect_null(bo_host(alias));
+	cr_assert_eq(memory_ledger(dev.memory, 2, r, 2), 5);
+	cr_expect_eq(r[0].kind, LEDGER_EXPORT);
+	cr_expect_eq(r[1].kind, LEDGER_IMPORT);
+	cr_expect_eq(bo_destroy(b), 0);
+	cr_expect_eq(bo_destroy(alias), 0);
+	close(fd);
+	cr_expect_lt(bo_import(dev.memory, fd, &(struct bo_desc){.owner = "alias"}, &alias), 0);
+	close_device();
+}
+
+Test(place, red_zones_of_a_plan)
+{
+	struct plan_zone z[2] = {
+		{.bo = PLAN_ACTIVATIONS, .graph = 0, .offset = 0, .bytes = 64, .tensor = "q"},
+		{.bo = PLAN_KV, .graph = -1, .offset = 100, .bytes = 28, .tensor = "k_cache"},
+	};
+	struct plan p = {.zones = z, .n_zones = 2};
+	struct bo *bo[PLAN_BO_COUNT] = {NULL};
+	struct bo_desc d = {.owner = "a", .size = 4096, .host = true};
+	char err[256];
+
+	p.bo[PLAN_ACTIVATIONS].owner = "transient:activations";
+	p.bo[PLAN_KV].owner = "kv";
+	open_device(false);
+	bo[PLAN_ACTIVATIONS] = make(&d);
+	bo[PLAN_KV] = make(&d);
+	zones_fill(&p, -1, bo);
+	zones_fill(&p, 0, bo);
+	cr_expect_eq(zones_check(&p, 0, bo, err, sizeof(err)), 0);
+	((uint8_t *)bo_host(bo[PLAN_KV]))[128] ^= 1;
+	((uint8_t *)bo_host(bo[PLAN_KV]))[99] ^= 1;
+	cr_expect_eq(zones_check(&p, 0, bo, err, sizeof(err)), 0, "beside the zone: %s", err);
+	((uint8_t *)bo_host(bo[PLAN_KV]))[127] ^= 1;
+	cr_expect_eq(zones_check(&p, 0, bo, err, sizeof(err)), -EBADF);
+	cr_expect(strstr(err, "tensor k_cache of \"kv\": 1 of 28 bytes") &&
+			  strstr(err, "offset 0x7f"),
+		  "%s", err);
+	cr_expect_eq(bo_destroy(bo[PLAN_KV]), 0);
+	cr_expect_eq(bo_destroy(bo[PLAN_ACTIVATIONS]), 0);
+	close_device();
+}
+
+/* ---- the ledger, from outside ---- */
+
+Test(ledger, shared_mapping)
+{
+	const struct ledger_header *h;
+	const struct ledger_entry *e;
+	char path[64], name[64] = "";
+	struct bo *b;
+	int fd;
+
+	open_device(false);
+	b = make(&(struct bo_desc){.owner = "weights", .size = 5000});
+	cr_assert_eq(memory_place(b, "blk.0.attn_q", bo_va(b) + 256, 100, 0x1234), 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", memory_ledger_fd(dev.memory));
+	cr_assert(readlink(path, name, sizeof(name) - 1) > 0);
+	cr_expect(strstr(name, "memfd:" LEDGER_NAME), "%s", name);
+	fd = open(path, O_RDONLY);
+	h = mmap(NULL, 65536, PROT_READ, MAP_SHARED, fd, 0);
+	cr_assert_neq(h, MAP_FAILED);
+	e = (const void *)((const char *)h + h->header_bytes);
+	cr_expect_eq(memcmp(h->magic, LEDGER_MAGIC, 8), 0);
+	cr_expect_eq(h->version, 1);
+	cr_expect_eq(h->pid, (uint32_t)getpid());
+	cr_expect_eq(h->gpu_id, kfd_gpu_id(dev.kfd));
+	cr_expect_eq(h->live, 8192);
+	cr_assert_eq(h->count, 5);
+	cr_expect(e[0].kind == LEDGER_OWNER && !strcmp(e[0].name, "weights"));
+	cr_expect(e[1].kind == LEDGER_ALLOC && e[1].owner == 0 && e[1].size == 8192 &&
+		  e[1].asked == 5000 && e[1].generation == 1);
+	cr_expect_eq(e[2].kind, LEDGER_MAP);
+	cr_expect(e[3].kind == LEDGER_OWNER && e[3].owner == 1);
+	cr_expect(e[4].kind == LEDGER_PLACE && e[4].owner == 1 && e[4].identity == 0x1234 &&
+		  e[4].generation == 1);
+	/* Readers see what happens next without asking. */
+	cr_expect_eq(bo_destroy(b), 0);
+	cr_expect_eq(__atomic_load_n(&h->count, __ATOMIC_ACQUIRE), 7);
+	cr_expect_eq(e[6].kind, LEDGER_FREE);
+	cr_expect_eq(h->live, 0);
+	cr_expect_eq(h->peak, 8192);
+	close(fd);
+	close_device();
+}
+
+Test(ledger, limits_are_held)
+{
+	const struct mem_limit limits[] = {{"kv", 8192}};
+	struct bo_desc d = {.owner = "kv", .size = 4096};
+	struct bo *a, *b, *none = NULL;
+
+	open_device(false);
+	cr_assert_eq(memory_limit(dev.memory, limits, 1), 0);
+	a = make(&d);
+	b = make(&d);
+	cr_expect_eq(bo_create(dev.memory, &d, &none), -EDQUOT);
+	cr_expect(strstr(kfd_reason(), "\"kv\" of 4096 bytes is outside the plan: it has 8192"),
+		  "%s", kfd_reason());
+	cr_expect_eq(bo_destroy(a), 0);
+	a = make(&d);
+	d.owner = "other";
+	cr_expect_eq(bo_create(dev.memory, &d, &none), -EDQUOT);
+	cr_expect_null(none);
+	cr_assert_eq(memory_limit(dev.memory, NULL, 0), 0);
+	cr_assert_eq(bo_create(dev.memory, &d, &none), 0);
+	cr_expect(!bo_destroy(a) && !bo_destroy(b) && !bo_destroy(none));
+	close_device();
+}
+
+/* ---- lifetimes ---- */
+
+static bool flag(const void *ctx)
+{
+	return *(const bool *)ctx;
+}
+
+Test(lifetime, frees_wait_for_their_fence)
+{
+	bool done = false;
+	const struct bo_fence f = {flag, &done};
+	struct bw_teardown left;
+	struct bo *b;
+
+	open_device(false);
+	b = make(&(struct bo_desc){.owner = "kv", .size = 4096});
+	bo_fence_set(b, &f);
+	cr_expect_eq(bo_retire(b), 1);
+	cr_expect_eq(memory_live(dev.memory), 4096);
+	cr_expect_eq(memory_reap(dev.memory), 1);
+	cr_expect_eq(bw_device_close(&dev, &left), -EBUSY, "freed under a running device");
+	cr_expect_eq(left.bos, 1);
+	done = true;
+	cr_expect_eq(memory_reap(dev.memory), 0);
+	cr_expect_eq(memory_live(dev.memory), 0);
+	close_device();
+}
+
+Test(lifetime, a_scope_ends_with_all_that_is_in_it)
+{
+	struct mem_scope *model, *context, *batch, *none = NULL;
+	struct bo_desc d = {.owner = "x", .size = 4096};
+	struct ledger_record r[4];
+	bool done = false;
+	struct bo *kv, *b;
+
+	open_device(false);
+	cr_assert_eq(mem_scope_create(dev.memory, SCOPE_MODEL, NULL, &model), 0);
+	cr_assert_eq(mem_scope_create(dev.memory, SCOPE_CONTEXT, model, &context), 0);
+	cr_assert_eq(mem_scope_create(dev.memory, SCOPE_BATCH, context, &batch), 0);
+	cr_expect_eq(mem_scope_create(dev.memory, SCOPE_MODEL, context, &none), -EINVAL);
+	d.scope = model, make(&d);
+	d.scope = context, kv = make(&d);
+	d.scope = batch, b = make(&d);
+	cr_expect_eq(memory_ledger(dev.memory, 2, r, 1), 6);
+	cr_expect_eq(r[0].scope, SCOPE_CONTEXT);
+	cr_expect_eq(bo_destroy(b), 0, "by hand, before its scope");
+	bo_fence_set(kv, &(struct bo_fence){flag, &done});
+	cr_expect_eq(mem_scope_end(context), 1, "one of them waits");
+	cr_expect_eq(memory_live_count(dev.memory), 2);
+	cr_expect_eq(mem_scope_end(model), 0);
+	cr_expect_eq(memory_live_count(dev.memory), 1);
+	done = true;
+	close_device();
+}
+
+Test(lifetime, an_open_scope_is_no_clean_end)
+{
+	struct mem_scope *s;
+	struct bw_teardown t;
+
+	open_device(false);
+	cr_assert_eq(mem_scope_create(dev.memory, SCOPE_REQUEST, NULL, &s), 0);
+	cr_expect_eq(bw_device_close(&dev, &t), -EBUSY);
+	cr_expect_eq(mem_scope_end(s), 0);
+	close_device();
+}
+
+/* ---- publication ---- */
+
+Test(publish, a_host_read_before_publication_aborts, .signal = SIGABRT)
+{
+	struct bo *b;
+
+	open_device(false);
+	b = make(&(struct bo_desc){.owner = "logits", .size = 4096, .host = true});
+	cr_assert_eq(bo_read(b, 16), (char *)bo_host(b) + 16);
+	bo_device_writes(b);
+	cr_assert_not(bo_published(b));
+	bo_publish(b);
+	cr_assert_eq(bo_read(b, 0), bo_host(b));
+	bo_device_writes(b);
+	bo_read(b, 0);
+}
+
+Test(publish, a_host_write_before_publication_aborts, .signal = SIGABRT)
+{
+	struct bo *b;
+
+	open_device(false);
+	b = make(&(struct bo_desc){.owner = "staging", .size = 4096, .host = true});
+	bo_write(b, 0);
+	bo_device_writes(b);
+	bo_write(b, 0);
+}
