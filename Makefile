@@ -57,7 +57,7 @@ TESTS    := $(UNIT) $(VGPUT) $(VIRT) $(E2E)
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all setup demo check check-kernel check-unit check-san format lint clean help
+.PHONY: all setup demo check check-kernel check-unit check-san bench-vgpu format lint clean help
 
 all: $(B)/barewave $(B)/libvgpu.so $(KCO) ## build the program, the virtual device and the kernels
 
@@ -79,6 +79,9 @@ tests: $(TESTS) $(RUNNERS)
 tests-unit: $(UNIT)
 check-kernel: $(B)/barewave $(B)/libvgpu.so $(B)/libvgpu_core.a ## compare with Debian's own kernel in QEMU, call by call
 	@scripts/check-kernel.sh
+
+bench-vgpu: all $(B)/tests/bench_vgpu $(B)/tests/make_model ## measure the virtual device against its bars
+	$(B)/tests/bench_vgpu
 
 check-unit: tests-unit ## the host-only tests alone
 	@tests/run.sh unit
@@ -155,6 +158,24 @@ $(B)/tests/e2e_%: tests/e2e_%.c
 $(B)/tests/%: tests/runners/%.c $(B)/libvgpu_core.a $(B)/libbarewave.a
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(VGPU_ALL) $(B)/libbarewave.a $(PKGLIB) -ldl -lm -o $@
+
+# The benchmark's own kernels: for gfx1151, and the FMA one for the host too.
+BENCH_CO := $(patsubst tests/bench/%.c,$(B)/bench/%.co,$(wildcard tests/bench/*.c))
+
+$(B)/bench/%.o: tests/bench/%.c
+	@mkdir -p $(@D)
+	$(CC) $(KFLAGS) $(DEPS) -c $< -o $@
+
+$(B)/bench/%.co: $(B)/bench/%.o
+	$(LD_GPU) -shared $< -o $@
+
+$(B)/bench/fma_native.o: tests/bench/fma.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O3 -mavx2 -mfma $(WARN) -I. $(DEPS) -c $< -o $@
+
+$(B)/tests/bench_vgpu: tests/runners/bench_vgpu.c $(B)/bench/fma_native.o $(BENCH_CO) $(B)/libvgpu_core.a $(B)/libbarewave.a
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(B)/bench/fma_native.o $(VGPU_ALL) $(B)/libbarewave.a $(PKGLIB) -ldl -lm -o $@
 
 # --- housekeeping -----------------------------------------------------------
 C_FILES = $(shell git ls-files '*.c' '*.h')
