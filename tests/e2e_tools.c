@@ -156,6 +156,15 @@ Test(tools, vgpu_passes_on_status_and_arguments)
 	       "VGPU_SET= " BAREWAVE " vgpu --set cus=20 --set seed=3 -- printenv VGPU_SET");
 }
 
+/* Each run makes a tree of files for its device and sweeps those of dead ones: a live one is never
+ * taken for dead, however many start at once. */
+Test(tools, vgpu_many_at_once)
+{
+	expect(0, "120 2\n",
+	       "seq 120 | xargs -P 16 -n 1 sh -c '" BAREWAVE
+	       " vgpu -- cat /sys/class/kfd/kfd/topology/generation_id' 2>&1 | sort | uniq -c");
+}
+
 Test(tools, vgpu_configures_the_device)
 {
 	struct result r = shell(BAREWAVE " vgpu --set cus=20 -- " BAREWAVE " info --json");

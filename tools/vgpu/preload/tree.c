@@ -188,31 +188,41 @@ static void sweep_entry(long dirfd, const char *name, bool dir, void *ctx)
 	rawsys1(SYS_close, fd);
 }
 
-static bool make_root(const char *base)
+/* Locks the new tree's lock file. A sweeper may have opened it before it was locked, and taken the
+ * tree for a dead one: then it is waited for here, and there is no tree any more. */
+static bool hold_root(void)
 {
 	char path[sizeof(root) + 8];
-	long fd;
+	struct stat st;
+	long fd, high;
 
+	snprintf(path, sizeof(path), "%s/lock", root);
+	fd = sys_open(path, O_RDWR | O_CREAT, 0600);
+	if (fd < 0)
+		return false;
+	while (rawsys2(SYS_flock, fd, LOCK_EX) == -EINTR)
+		;
+	if (rawsys2(SYS_fstat, fd, &st) || !st.st_nlink) {
+		rawsys1(SYS_close, fd);
+		return false;
+	}
+	high = rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
+	if (high >= 0)
+		rawsys1(SYS_close, fd);
+	lock_fd = (int)(high >= 0 ? high : fd);
+	return true;
+}
+
+static bool make_root(const char *base)
+{
 	for (unsigned i = 0; i < 100; i++) {
 		snprintf(root, sizeof(root), "%s/" PREFIX "%d.%llx", base, (int)getpid(),
 			 (unsigned long long)(vgpu_clock_ns() + i));
-		if (!rawsys2(SYS_mkdir, root, 0700))
-			break;
-		root[0] = 0;
+		if (!rawsys2(SYS_mkdir, root, 0700) && hold_root())
+			return true;
 	}
-	if (!root[0])
-		return false;
-	snprintf(path, sizeof(path), "%s/lock", root);
-	fd = sys_open(path, O_RDWR | O_CREAT, 0600);
-	if (fd >= 0) {
-		rawsys2(SYS_flock, fd, LOCK_EX | LOCK_NB);
-		lock_fd = (int)rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
-		if (lock_fd < 0)
-			lock_fd = (int)fd;
-		else
-			rawsys1(SYS_close, fd);
-	}
-	return true;
+	root[0] = 0;
+	return false;
 }
 
 static bool create_root(void)
