@@ -7,7 +7,10 @@
 //
 // How we get here (amdkfd/cwsr_trap_handler_gfx10.asm, first level): the kernel's handler found a
 // trap id or an exception that is not a context save, fetched our address and jumped.
-//   ttmp0, ttmp1[15:0]   PC of the trap or of the instruction after the faulting one
+//   ttmp0, ttmp1[15:0]   PC as the hardware saved it. s_trap: the s_trap itself (the kernel's own
+//                        way past one is to add 4). Illegal instruction: that instruction. Memory
+//                        violation: some instruction at or behind the access, which was not waited
+//                        for.
 //   ttmp1[23:16]         trap id, 0 for an exception
 //   ttmp1[24]            host trap
 //   ttmp2..ttmp5         free
@@ -18,8 +21,8 @@
 // What we tell the kernel (amdkfd/kfd_int_process_v11.c): m0[9:0] the doorbell id, m0[23:10] the
 // exception mask, sent as an interrupt from privileged code.
 //
-// What a reader of saved waves finds in ttmp11[31:24]:
-//   bit 24      PC was moved back by 8 (see below)
+// What a reader of saved waves finds: PC as it came (from gfx10.3 on a wave may be halted at its
+// s_endpgm and still be saved, so nothing has to be moved out of its way), and in ttmp11[31:24]:
 //   bits 30:25  exception mask: abort, trap, math, illegal instruction, memory, aperture
 //   bit 31      stopped by this handler
 
@@ -33,11 +36,13 @@
 	.set EXC_MATH, 4
 	.set EXC_ILLEGAL, 8
 	.set EXC_MEMORY, 16
+	.set EXC_APERTURE, 32
 	.set DOORBELL_ID_MASK, 0x3ff
 	.set EXC_SHIFT, 10
 	.set TRAPSTS_MATH, 0x7f
 	.set TRAPSTS_MEM_VIOL_BIT, 8
 	.set TRAPSTS_ILLEGAL_BIT, 11
+	.set TRAPSTS_XNACK_ERROR_BIT, 28
 	.set MODE_EXCP_EN_SHIFT, 12
 
 	.text
@@ -50,22 +55,25 @@ trap_handler:
 	s_cbranch_scc1 .Lreturn
 
 	// ttmp2 collects the exception mask.
+	s_mov_b32 ttmp2, 0
 	s_bfe_u32 ttmp3, ttmp1, 0x80010		// trap id: 8 bits from 16
-	s_cbranch_scc0 .Lexception
+	s_cbranch_scc0 .Lexceptions
 
-	// debugtrap without a debugger: go on behind it.
+	// debugtrap without a debugger: go on behind it. An exception beside it brings us back here.
 	s_cmp_eq_u32 ttmp3, TRAP_ID_DEBUG
 	s_cbranch_scc1 .Lskip
 	s_cmp_eq_u32 ttmp3, TRAP_ID_ABORT
 	s_cselect_b32 ttmp2, EXC_ABORT, EXC_TRAP
-	s_branch .Lreport
 
-.Lexception:
+.Lexceptions:
 	s_getreg_b32 ttmp3, hwreg(HW_REG_TRAPSTS)
-	s_mov_b32 ttmp2, 0
+	// A page without a mapping or a right sets both bits; an address in no aperture, or one that
+	// is not aligned as its instruction wants it, only MEM_VIOL.
 	s_bitcmp1_b32 ttmp3, TRAPSTS_MEM_VIOL_BIT
 	s_cbranch_scc0 .Lno_memory
-	s_or_b32 ttmp2, ttmp2, EXC_MEMORY
+	s_bitcmp1_b32 ttmp3, TRAPSTS_XNACK_ERROR_BIT
+	s_cselect_b32 ttmp4, EXC_MEMORY, EXC_APERTURE
+	s_or_b32 ttmp2, ttmp2, ttmp4
 .Lno_memory:
 	s_bitcmp1_b32 ttmp3, TRAPSTS_ILLEGAL_BIT
 	s_cbranch_scc0 .Lno_illegal
@@ -83,15 +91,8 @@ trap_handler:
 	s_cmp_eq_u32 ttmp2, 0
 	s_cbranch_scc1 .Lreturn
 
-	// A wave halted with its PC at s_endpgm cannot be saved. The PC of an exception is not exact
-	// anyway, so it is moved back and marked.
-	s_sub_u32 ttmp0, ttmp0, 8
-	s_subb_u32 ttmp1, ttmp1, 0
-	s_bitset1_b32 ttmp11, 24
-
-.Lreport:
 	s_lshl_b32 ttmp3, ttmp2, 25
-	s_and_b32 ttmp11, ttmp11, 0x01ffffff
+	s_and_b32 ttmp11, ttmp11, 0x00ffffff
 	s_or_b32 ttmp11, ttmp11, ttmp3
 	s_bitset1_b32 ttmp11, 31
 

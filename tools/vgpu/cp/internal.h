@@ -19,6 +19,7 @@
 /* KFD exception codes (kfd_ioctl.h: kfd_dbg_trap_exception_code). */
 enum {
 	EC_WAVE_ILLEGAL = 4,
+	EC_WAVE_APERTURE = 6,
 	EC_DIM_INVALID = 16,
 	EC_GROUP_SEGMENT = 17,
 	EC_CODE_INVALID = 18,
@@ -185,6 +186,7 @@ int cp_group_init(struct isa_group *g, struct cp_dispatch *d, uint64_t index);
 /* ---- trap.c */
 /* A wave that stopped with why enters the handler or stays halted. True: it runs on. */
 bool cp_trap_enter(struct isa_wave *w, unsigned trap_id);
+const char *cp_exception_name(unsigned code); /* of a wave, 1.. */
 
 /* ---- workers.c */
 int cp_workers_start(unsigned n);

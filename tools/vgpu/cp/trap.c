@@ -4,6 +4,9 @@
  * (amdkfd/cwsr_trap_handler_gfx10.asm, built for gfx11) is done here directly: it keeps STATUS
  * in ttmp12, finds the second-level handler that SET_TRAP_HANDLER left, and jumps there with its
  * memory address in ttmp14:15. ttmp0:1 are the hardware's: PC, and the trap id in bits 23:16.
+ *
+ * PC is that of the s_trap or of the instruction that cannot be executed. After a memory violation
+ * the hardware's is anywhere behind the access; ours is the access itself.
  */
 #include "cp/internal.h"
 
@@ -32,6 +35,9 @@ bool cp_trap_enter(struct isa_wave *w, unsigned trap_id)
 	if (!w->tba) {
 		if (!trap_id) {
 			w->status |= STATUS_HALT;
+			/* The file's one rule for all generations: gfx10.1 could not save a wave
+			 * halted at s_endpgm. */
+			w->pc -= 8;
 			return false;
 		}
 		w->pc += 4; /* an unhandled s_trap is stepped over */
@@ -53,4 +59,17 @@ run:
 	w->state = WAVE_RUN;
 	w->stop = STOP_NONE;
 	return true;
+}
+
+const char *cp_exception_name(unsigned code)
+{
+	static const char *const names[] = {"nothing",
+					    "an abort",
+					    "a trap",
+					    "a math error",
+					    "an illegal instruction",
+					    "a memory violation",
+					    "an aperture violation"};
+
+	return code < sizeof(names) / sizeof(*names) ? names[code] : "something unknown";
 }

@@ -317,15 +317,34 @@ unsigned cp_sched_saved_waves(struct cp_queue *q)
 
 /* ---- side effects of waves ----------------------------------------------- */
 
+/* Where a wave stands, for a person. */
+static void describe(struct worker *k, struct isa_group *g, struct isa_wave *w, uint64_t pc,
+		     char *buf, unsigned len)
+{
+	uint32_t words[4];
+	unsigned n = 4;
+	char text[128] = "unreadable";
+
+	while (n && vm_read(&k->imem, VM_FETCH, gva(pc), words, 4 * n, 0))
+		n--;
+	if (n)
+		isa_disasm(words, n, pc, text, sizeof(text));
+	snprintf(buf, len, "PC 0x%lx (kernel 0x%lx %+ld): %s; group %u,%u,%u wave %u", pc,
+		 g->d->kernel_object, (long)(pc - g->d->entry), text, w->group_id[0],
+		 w->group_id[1], w->group_id[2], w->wave_in_group);
+}
+
 static void on_sendmsg(struct isa_exec *x, uint32_t simm, uint32_t m0)
 {
 	enum { MSG_INTERRUPT = 1 };
-	struct cp_dispatch *d = ((struct isa_group *)x->group)->d;
+	struct worker *k = (struct worker *)((char *)x - offsetof(struct worker, x));
+	struct cp_dispatch *d = x->group->d;
 	uint32_t id = m0 & 0xffffff; /* kfd_int_process_v11.c: WAVE_CTXID0.DATA */
 	struct cp_irq irq = {
 		.process = d->q->mqd.process,
 		.queue_id = d->q->mqd.queue_id,
 	};
+	char where[180];
 
 	if ((simm & 0xff) != MSG_INTERRUPT)
 		return;
@@ -337,13 +356,15 @@ static void on_sendmsg(struct isa_exec *x, uint32_t simm, uint32_t m0)
 	}
 	/* From a trap handler the message is doorbell [9:0] and a mask of exceptions [23:10]. */
 	irq.kind = CP_IRQ_QUEUE_ERROR;
+	describe(k, x->group, x->w,
+		 x->w->s[OPR_TTMP0] | (uint64_t)(x->w->s[OPR_TTMP0 + 1] & 0xffff) << 32, where,
+		 sizeof(where));
 	for (unsigned bit = 0; bit < 14; bit++) {
 		if (!(id >> (10 + bit) & 1))
 			continue;
 		irq.code = bit + 1;
-		snprintf(irq.text, sizeof(irq.text),
-			 "trap handler reports exception %u of the wave at PC 0x%lx", irq.code,
-			 x->w->s[OPR_TTMP0] | (uint64_t)(x->w->s[OPR_TTMP0 + 1] & 0xffff) << 32);
+		snprintf(irq.text, sizeof(irq.text), "trap handler reports %s (exception %u) at %s",
+			 cp_exception_name(irq.code), irq.code, where);
 		cp_irq_post(&irq);
 	}
 }
@@ -374,26 +395,14 @@ static uint64_t on_realtime(struct isa_exec *x)
 
 /* ---- a wave stops -------------------------------------------------------- */
 
-static void describe(struct worker *k, struct isa_group *g, struct isa_wave *w, char *buf,
-		     unsigned len)
-{
-	uint32_t words[4];
-	unsigned n = 4;
-	char text[128] = "unreadable";
-
-	while (n && vm_read(&k->imem, VM_FETCH, gva(w->pc), words, 4 * n, 0))
-		n--;
-	if (n)
-		isa_disasm(words, n, w->pc, text, sizeof(text));
-	snprintf(buf, len, "PC 0x%lx (kernel 0x%lx %+ld): %s; group %u,%u,%u wave %u", w->pc,
-		 g->d->kernel_object, (long)(w->pc - g->d->entry), text, w->group_id[0],
-		 w->group_id[1], w->group_id[2], w->wave_in_group);
-}
-
 /* Deals with a halted wave. True: it runs on (in its trap handler). */
 static bool stopped(struct worker *k, struct isa_group *g, struct isa_wave *w)
 {
-	enum { TRAPSTS_MEM_VIOL = 1u << 8, TRAPSTS_ILLEGAL_INST = 1u << 11 };
+	enum {
+		TRAPSTS_MEM_VIOL = 1u << 8,
+		TRAPSTS_ILLEGAL_INST = 1u << 11,
+		TRAPSTS_XNACK_ERROR = 1u << 28,
+	};
 	struct cp_queue *q = g->d->q;
 	struct vm_fault f;
 	char where[180];
@@ -409,24 +418,34 @@ static bool stopped(struct worker *k, struct isa_group *g, struct isa_wave *w)
 		f = k->vmem.fault.lanes   ? k->vmem.fault
 		    : k->smem.fault.lanes ? k->smem.fault
 					  : k->imem.fault;
-		describe(k, g, w, where, sizeof(where));
+		describe(k, g, w, w->pc, where, sizeof(where));
 		w->trapsts |= TRAPSTS_MEM_VIOL;
+		if (f.misaligned) {
+			/* The memory pipeline refuses it; no page table was asked, none faults. */
+			if (cp_trap_enter(w, 0))
+				return true;
+			pthread_mutex_lock(&q->lock);
+			cp_queue_fail(q, EC_WAVE_APERTURE, 0, "atomic on 0x%lx, not aligned, at %s",
+				      f.va.a, where);
+			break;
+		}
+		w->trapsts |= TRAPSTS_XNACK_ERROR; /* translation failed */
 		if (w->stop == STOP_MEM_FAULT)
-			on = w->tba && cp_trap_enter(w, 0);
+			on = cp_trap_enter(w, 0);
 		pthread_mutex_lock(&q->lock);
 		cp_queue_fault(q, &f, "%s", where);
 		break;
 	case STOP_ILLEGAL:
-		describe(k, g, w, where, sizeof(where));
+		describe(k, g, w, w->pc, where, sizeof(where));
 		w->trapsts |= TRAPSTS_ILLEGAL_INST;
-		if (w->tba && cp_trap_enter(w, 0))
+		if (cp_trap_enter(w, 0))
 			return true;
 		pthread_mutex_lock(&q->lock);
 		cp_queue_fail(q, EC_WAVE_ILLEGAL, 0, "illegal instruction at %s", where);
 		break;
 	case STOP_UNSUPPORTED:
 	default:
-		describe(k, g, w, where, sizeof(where));
+		describe(k, g, w, w->pc, where, sizeof(where));
 		CP_COUNT(unsupported, 1);
 		pthread_mutex_lock(&q->lock);
 		cp_queue_fail(q, EC_WAVE_ILLEGAL, 0,
