@@ -1,6 +1,7 @@
 /* The barewave program as a person runs it: usage, refusals, code objects, launches. */
 #include <criterion/criterion.h>
 
+#include <elf.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -449,6 +450,79 @@ Test(tools, launch_end_flush_finds_a_short_overrun)
 	cr_assert_eq(r.status, 1, "%s", r.out);
 	cr_assert(strstr(r.out, "0x0 bytes past the end of \"arg0\""), "%s", r.out);
 	free(r.out);
+}
+
+/* vecadd.co with other first instructions, as DIR/NAME. */
+static void save_patched(const char *name, const uint32_t *code, size_t bytes)
+{
+	unsigned char image[16384];
+	FILE *f = fopen("tests/data/bench-kernels/vecadd.co", "rb");
+	const Elf64_Ehdr *eh = (const void *)image;
+	const Elf64_Shdr *sh;
+	const char *names;
+	size_t n;
+
+	cr_assert(f);
+	n = fread(image, 1, sizeof(image), f);
+	fclose(f);
+	cr_assert(n < sizeof(image));
+	sh = (const void *)(image + eh->e_shoff);
+	names = (const char *)image + sh[eh->e_shstrndx].sh_offset;
+	while (strcmp(names + sh->sh_name, ".text"))
+		sh++;
+	memcpy(image + sh->sh_offset, code, bytes);
+	save(name, image, n);
+}
+
+/* Every wave of 100 workgroups dies: the log has them all, the terminal one line of the device's
+ * and the driver's own. Either names what happened, and the device the very instruction. */
+Test(tools, launch_reports_what_waves_die_of)
+{
+	static const struct {
+		uint32_t code[7];
+		const char *device, *driver;
+	} t[] = {
+		{{0xbf800000, 0xbf900002}, "an abort (exception 1) at PC 0x", "wave aborted"},
+		{{0xbf800000, 0xbf900007}, "a trap (exception 2) at PC 0x", "wave trap"},
+		{{0xbf800000, 0xbfff0000}, "an illegal instruction (exception 4) at PC 0x",
+		 "illegal instruction"},
+		/* v_add_nc_u32 v0, s0, 2;  v_mov_b32 v1, s1;  v_mov_b32 v2, 1;
+		 * global_atomic_add_u32 v[0:1], v2, off: askew in the arguments */
+		{{0xd5250000, 0x00010400, 0x7e020201, 0x7e040281, 0xdcd60000, 0x007c0200},
+		 "an aperture violation (exception 6) at PC 0x",
+		 "aperture violation"},
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct result r, log;
+		char *line;
+		long n;
+
+		save_patched("bad.co", t[i].code, sizeof(t[i].code));
+		r = shell("VGPU_LOG=%s/log%zu " BAREWAVE " launch --device=virt %s/bad.co vecadd"
+			  " --grid 100 --block 32 --arg zero:64K --arg zero:64K --arg zero:64K"
+			  " --arg u32:3200 2>&1",
+			  dir, i, dir);
+		cr_assert_eq(r.status, 1, "%s", r.out);
+		cr_assert_eq(lines(r.out), 2u, "%s", r.out);
+		cr_assert(strstr(r.out, t[i].device), "no '%s' in: %s", t[i].device, r.out);
+		cr_assert(strstr(r.out, t[i].driver), "no '%s' in: %s", t[i].driver, r.out);
+		/* the second instruction, or the fourth */
+		line = strstr(r.out, "(kernel 0x");
+		cr_assert(line && strstr(line, i == 3 ? " +16): global_atomic_add_u32"
+						      : " +4): "),
+			  "%s", r.out);
+		/* the driver takes the queue away as soon as it knows: not all come so far */
+		log = shell("grep -c 'trap handler reports' %s/log%zu", dir, i);
+		n = strtol(log.out, NULL, 10);
+		cr_assert(n >= 1 && n <= 100, "%s", log.out);
+		free(log.out);
+		log = shell("sed -n 's/.*queue 0: \\([0-9]*\\) exceptions in all/\\1/p' %s/log%zu",
+			    dir, i);
+		cr_assert(strtol(log.out, NULL, 10) <= n, "%s of %ld", log.out, n);
+		free(log.out);
+		free(r.out);
+	}
 }
 
 Test(tools, no_isa_no_result)

@@ -242,6 +242,7 @@ struct kfd_queue {
 	uint32_t cu_mask[32];
 	uint32_t cu_mask_bits;
 	uint64_t exceptions; /* mask not yet seen by anybody */
+	unsigned reports;    /* exceptions described in the log, the first also on the terminal */
 };
 
 struct kfd_queue *kfd_queue_by_id(struct kfd_process *p, uint32_t id);

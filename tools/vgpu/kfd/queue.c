@@ -432,6 +432,8 @@ KFD_HANDLER(destroy_queue)
 	if (q->gws)
 		p->pdd.gws = false;
 	cp_queue_destroy(q->cp);
+	if (q->reports > 1)
+		vgpu_log("queue %u: %u exceptions in all", q->id, q->reports);
 	give_doorbell(q, &p->pdd);
 	if (q->sdma)
 		give_sdma(q);
