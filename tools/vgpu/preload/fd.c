@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <linux/memfd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,28 @@ void vfd_duplicated(int from, int to)
 	vfd_forget(to);
 	if (v && vfd_install(to, v))
 		vfile_put(v);
+}
+
+void vfd_received(int fd)
+{
+	struct stat st, other;
+	int from = -1;
+
+	if (fd < 0 || rawsys2(SYS_fstat, fd, &st))
+		return;
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < MAX_FD && from < 0; i++) {
+		struct vfile *v = table[i];
+
+		/* The kernel's word: do both numbers mean one open file? */
+		if (v && i != fd && v->ino == st.st_ino && v->dev == st.st_dev &&
+		    !rawsys2(SYS_fstat, i, &other) &&
+		    !rawsys6(SYS_kcmp, getpid(), getpid(), KCMP_FILE, i, fd, 0))
+			from = i;
+	}
+	pthread_mutex_unlock(&lock);
+	if (from >= 0)
+		vfd_duplicated(from, fd);
 }
 
 int dev_open(enum vfile_kind kind, bool primary, int flags)

@@ -8,6 +8,7 @@
 #include <linux/fs.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -318,6 +319,30 @@ HOOK ssize_t pwritev(int fd, const struct iovec *iov, int n, off_t off)
 	ssize_t r;
 
 	return device_io_at(fd, true, off, &r) ? r : REAL(pwritev)(fd, iov, n, off);
+}
+
+/* Descriptors that arrive are ours if they are the same open file as one we know. */
+HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	ssize_t r = REAL(recvmsg)(fd, m, flags);
+	int saved = errno;
+
+	if (r < 0 || !__atomic_load_n(&vfd_live, __ATOMIC_RELAXED) || !m->msg_control)
+		return r;
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+		size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			int got;
+
+			memcpy(&got, CMSG_DATA(h) + i * sizeof(int), sizeof(int));
+			vfd_received(got);
+		}
+	}
+	errno = saved;
+	return r;
 }
 
 static off_t device_seek(int fd, bool *ours)

@@ -76,9 +76,17 @@ static mode_t open_mode(int flags, va_list ap)
 	return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
 }
 
-#define OPEN_BODY(call_mapped, call_plain)                                                         \
+/* Opening follows the links of /proc/self/fd. */
+static enum path_kind open_map(int dirfd, const char *path, char *buf)
+{
+	enum path_kind kind = path_map_at(dirfd, path, buf);
+
+	return kind == PATH_OTHER ? path_of_fd(path, buf) : kind;
+}
+
+#define OPEN_BODY(dir, call_mapped, call_plain)                                                    \
 	char buf[PATH_BUF];                                                                        \
-	enum path_kind kind = path_map(path, buf);                                                 \
+	enum path_kind kind = open_map(dir, path, buf);                                            \
                                                                                                    \
 	switch (kind) {                                                                            \
 	case PATH_OTHER:                                                                           \
@@ -97,7 +105,7 @@ HOOK int open(const char *path, int flags, ...)
 	va_start(ap, flags);
 	mode = open_mode(flags, ap);
 	va_end(ap);
-	OPEN_BODY(REAL(open)(buf, flags, mode), REAL(open)(path, flags, mode))
+	OPEN_BODY(AT_FDCWD, REAL(open)(buf, flags, mode), REAL(open)(path, flags, mode))
 }
 
 HOOK int open64(const char *path, int flags, ...)
@@ -108,7 +116,7 @@ HOOK int open64(const char *path, int flags, ...)
 	va_start(ap, flags);
 	mode = open_mode(flags, ap);
 	va_end(ap);
-	OPEN_BODY(REAL(open64)(buf, flags, mode), REAL(open64)(path, flags, mode))
+	OPEN_BODY(AT_FDCWD, REAL(open64)(buf, flags, mode), REAL(open64)(path, flags, mode))
 }
 
 HOOK int openat(int dirfd, const char *path, int flags, ...)
@@ -119,7 +127,7 @@ HOOK int openat(int dirfd, const char *path, int flags, ...)
 	va_start(ap, flags);
 	mode = open_mode(flags, ap);
 	va_end(ap);
-	OPEN_BODY(REAL(openat)(dirfd, buf, flags, mode),
+	OPEN_BODY(dirfd, REAL(openat)(dirfd, buf, flags, mode),
 		  check_placeholder(REAL(openat)(dirfd, path, flags, mode), path, flags))
 }
 
@@ -131,36 +139,36 @@ HOOK int openat64(int dirfd, const char *path, int flags, ...)
 	va_start(ap, flags);
 	mode = open_mode(flags, ap);
 	va_end(ap);
-	OPEN_BODY(REAL(openat64)(dirfd, buf, flags, mode),
+	OPEN_BODY(dirfd, REAL(openat64)(dirfd, buf, flags, mode),
 		  check_placeholder(REAL(openat64)(dirfd, path, flags, mode), path, flags))
 }
 
-HOOK int __open_2(const char *path,
-		  int flags){OPEN_BODY(REAL(open)(buf, flags), REAL(__open_2)(path, flags))}
+HOOK int __open_2(const char *path, int flags){
+	OPEN_BODY(AT_FDCWD, REAL(open)(buf, flags), REAL(__open_2)(path, flags))}
 
-HOOK int __open64_2(const char *path,
-		    int flags){OPEN_BODY(REAL(open64)(buf, flags), REAL(__open64_2)(path, flags))}
+HOOK int __open64_2(const char *path, int flags){
+	OPEN_BODY(AT_FDCWD, REAL(open64)(buf, flags), REAL(__open64_2)(path, flags))}
 
 HOOK int __openat_2(int dirfd, const char *path, int flags){
-	OPEN_BODY(REAL(openat)(dirfd, buf, flags),
+	OPEN_BODY(dirfd, REAL(openat)(dirfd, buf, flags),
 		  check_placeholder(REAL(__openat_2)(dirfd, path, flags), path, flags))}
 
 HOOK int __openat64_2(int dirfd, const char *path, int flags){
-	OPEN_BODY(REAL(openat64)(dirfd, buf, flags),
+	OPEN_BODY(dirfd, REAL(openat64)(dirfd, buf, flags),
 		  check_placeholder(REAL(__openat64_2)(dirfd, path, flags), path, flags))}
 
 HOOK int creat(const char *path, mode_t mode)
 {
 	const int flags = O_CREAT | O_WRONLY | O_TRUNC;
 
-	OPEN_BODY(REAL(creat)(buf, mode), REAL(creat)(path, mode))
+	OPEN_BODY(AT_FDCWD, REAL(creat)(buf, mode), REAL(creat)(path, mode))
 }
 
 HOOK int creat64(const char *path, mode_t mode)
 {
 	const int flags = O_CREAT | O_WRONLY | O_TRUNC;
 
-	OPEN_BODY(REAL(creat64)(buf, mode), REAL(creat64)(path, mode))
+	OPEN_BODY(AT_FDCWD, REAL(creat64)(buf, mode), REAL(creat64)(path, mode))
 }
 
 static FILE *fopen_node(enum path_kind kind, const char *path, const char *mode)
@@ -174,7 +182,7 @@ static FILE *fopen_node(enum path_kind kind, const char *path, const char *mode)
 HOOK FILE *fopen(const char *path, const char *mode)
 {
 	char buf[PATH_BUF];
-	enum path_kind kind = path_map(path, buf);
+	enum path_kind kind = open_map(AT_FDCWD, path, buf);
 
 	if (kind > PATH_MAPPED)
 		return fopen_node(kind, path, mode);
@@ -184,7 +192,7 @@ HOOK FILE *fopen(const char *path, const char *mode)
 HOOK FILE *fopen64(const char *path, const char *mode)
 {
 	char buf[PATH_BUF];
-	enum path_kind kind = path_map(path, buf);
+	enum path_kind kind = open_map(AT_FDCWD, path, buf);
 
 	if (kind > PATH_MAPPED)
 		return fopen_node(kind, path, mode);
@@ -197,6 +205,33 @@ HOOK FILE *fopen64(const char *path, const char *mode)
 static const char *mapped(const char *path, char *buf)
 {
 	return path_map(path, buf) == PATH_OTHER ? path : buf;
+}
+
+static const char *mapped_at(int dirfd, const char *path, char *buf)
+{
+	return path_map_at(dirfd, path, buf) == PATH_OTHER ? path : buf;
+}
+
+/* Only regular files have a length to set. */
+static bool truncates_node(const char *path, char *buf)
+{
+	return path_map(path, buf) > PATH_MAPPED;
+}
+
+HOOK int truncate(const char *path, off_t len)
+{
+	char buf[PATH_BUF];
+
+	if (truncates_node(path, buf)) {
+		errno = EINVAL;
+		return -1;
+	}
+	return REAL(truncate)(mapped(path, buf), len);
+}
+
+HOOK int truncate64(const char *path, off64_t len)
+{
+	return truncate(path, len);
 }
 
 HOOK DIR *opendir(const char *path)
@@ -248,7 +283,7 @@ HOOK int faccessat(int dirfd, const char *path, int mode, int flags)
 {
 	char buf[PATH_BUF];
 
-	return REAL(faccessat)(dirfd, mapped(path, buf), mode, flags);
+	return REAL(faccessat)(dirfd, mapped_at(dirfd, path, buf), mode, flags);
 }
 
 /* ls and friends look for access lists of everything they show. */
@@ -315,77 +350,88 @@ HOOK char *canonicalize_file_name(const char *path)
 	return realpath(path, NULL);
 }
 
-/* /proc/self/fd/N of a node says what the client opened, not what is behind it. */
-static ssize_t link_fixup(const char *path, char *buf, size_t len, ssize_t n)
+/* /proc/self/fd/N of one of ours says what the client opened, not what is behind it. */
+static ssize_t fd_link(const char *path, char *name, size_t size)
 {
-	char name[64];
-	struct vfile *v;
 	int fd, used = 0, saved = errno;
+	ssize_t n = -1;
+	struct vfile *v;
 
-	if (n < 0)
-		return n;
-	if (vfd_live && sscanf(path, "/proc/self/fd/%d%n", &fd, &used) == 1 && !path[used]) {
-		v = vfd_get(fd);
-		name[0] = 0;
-		if (v) {
-			if (v->kind == VFILE_KFD)
-				strcpy(name, "/dev/kfd");
-			else if (v->kind == VFILE_DRM)
-				snprintf(name, sizeof(name),
-					 v->primary ? "/dev/dri/card%u" : "/dev/dri/renderD%u",
-					 v->primary ? 0 : vgpu_config.render_minor);
-			else
-				strcpy(name,
-				       v->kind == VFILE_SMI ? "anon_inode:kfd_smi_ev" : "/dmabuf:");
-			vfile_put(v);
-		}
-		errno = saved;
-		if (name[0]) {
-			size_t m = strlen(name);
+	if (!vfd_live || !path || sscanf(path, "/proc/self/fd/%d%n", &fd, &used) != 1 || path[used])
+		return -1;
+	v = vfd_get(fd);
+	if (!v)
+		return -1;
+	switch (v->kind) {
+	case VFILE_KFD:
+		n = snprintf(name, size, "/dev/kfd");
+		break;
+	case VFILE_DRM:
+		n = snprintf(name, size, v->primary ? "/dev/dri/card%u" : "/dev/dri/renderD%u",
+			     v->primary ? 0 : vgpu_config.render_minor);
+		break;
+	case VFILE_SMI:
+		n = snprintf(name, size, "anon_inode:kfd_smi_ev");
+		break;
+	case VFILE_DMABUF:
+		n = snprintf(name, size, "/dmabuf:");
+		break;
+	}
+	vfile_put(v);
+	errno = saved;
+	return n;
+}
 
-			memcpy(buf, name, m < len ? m : len);
-			return (ssize_t)(m < len ? m : len);
+/* Read into a buffer of our own: what is longer than the answer must not reach the caller's. */
+static ssize_t read_link(int dirfd, const char *path, char *out, size_t len)
+{
+	const char *root = tree_root_now();
+	char buf[PATH_BUF], link[PATH_MAX];
+	ssize_t n = len ? fd_link(path, link, sizeof(link)) : -1;
+
+	if (n < 0) {
+		const char *real = mapped_at(dirfd, path, buf);
+		size_t m = root ? strlen(root) : 0;
+
+		if (!root || !len)
+			return REAL(readlinkat)(dirfd, real, out, len);
+		n = REAL(readlinkat)(dirfd, real, link, sizeof(link));
+		if (n < 0)
+			return n;
+		if ((size_t)n > m && !memcmp(link, root, m) && link[m] == '/') {
+			memmove(link, link + m, (size_t)n - m);
+			n -= (ssize_t)m;
 		}
 	}
-	if (tree_root_now()) {
-		const char *root = tree_root_now();
-		size_t m = strlen(root);
-
-		if ((size_t)n > m && !memcmp(buf, root, m) && buf[m] == '/') {
-			memmove(buf, buf + m, (size_t)n - m);
-			return n - (ssize_t)m;
-		}
+	if ((size_t)n > len)
+		n = (ssize_t)len;
+	if (user_write((uintptr_t)out, link, (size_t)n)) {
+		errno = EFAULT;
+		return -1;
 	}
 	return n;
 }
 
 HOOK ssize_t readlink(const char *restrict path, char *restrict out, size_t len)
 {
-	char buf[PATH_BUF];
-
-	return link_fixup(path, out, len, REAL(readlink)(mapped(path, buf), out, len));
+	return read_link(AT_FDCWD, path, out, len);
 }
 
 HOOK ssize_t readlinkat(int dirfd, const char *restrict path, char *restrict out, size_t len)
 {
-	char buf[PATH_BUF];
-
-	return link_fixup(path, out, len, REAL(readlinkat)(dirfd, mapped(path, buf), out, len));
+	return read_link(dirfd, path, out, len);
 }
 
 HOOK ssize_t __readlink_chk(const char *path, char *out, size_t len, size_t room)
 {
-	char buf[PATH_BUF];
-
-	return link_fixup(path, out, len, REAL(__readlink_chk)(mapped(path, buf), out, len, room));
+	return len > room ? REAL(__readlink_chk)(path, out, len, room)
+			  : read_link(AT_FDCWD, path, out, len);
 }
 
 HOOK ssize_t __readlinkat_chk(int dirfd, const char *path, char *out, size_t len, size_t room)
 {
-	char buf[PATH_BUF];
-
-	return link_fixup(path, out, len,
-			  REAL(__readlinkat_chk)(dirfd, mapped(path, buf), out, len, room));
+	return len > room ? REAL(__readlinkat_chk)(dirfd, path, out, len, room)
+			  : read_link(dirfd, path, out, len);
 }
 
 /* ---- stat ----------------------------------------------------------------- */
@@ -483,8 +529,8 @@ HOOK int fstatat(int dirfd, const char *restrict path, struct stat *restrict st,
 {
 	char buf[PATH_BUF];
 
-	return statat_fixup(dirfd, path, flags, REAL(fstatat)(dirfd, mapped(path, buf), st, flags),
-			    st);
+	return statat_fixup(dirfd, path, flags,
+			    REAL(fstatat)(dirfd, mapped_at(dirfd, path, buf), st, flags), st);
 }
 
 HOOK int fstatat64(int dirfd, const char *restrict path, struct stat64 *restrict st, int flags)
@@ -492,7 +538,7 @@ HOOK int fstatat64(int dirfd, const char *restrict path, struct stat64 *restrict
 	char buf[PATH_BUF];
 
 	return statat_fixup(dirfd, path, flags,
-			    REAL(fstatat64)(dirfd, mapped(path, buf), st, flags),
+			    REAL(fstatat64)(dirfd, mapped_at(dirfd, path, buf), st, flags),
 			    (struct stat *)st);
 }
 
@@ -539,7 +585,8 @@ HOOK int __fxstatat(int ver, int dirfd, const char *path, struct stat *st, int f
 	char buf[PATH_BUF];
 
 	return statat_fixup(dirfd, path, flags,
-			    REAL(__fxstatat)(ver, dirfd, mapped(path, buf), st, flags), st);
+			    REAL(__fxstatat)(ver, dirfd, mapped_at(dirfd, path, buf), st, flags),
+			    st);
 }
 
 HOOK int __fxstatat64(int ver, int dirfd, const char *path, struct stat64 *st, int flags)
@@ -547,7 +594,7 @@ HOOK int __fxstatat64(int ver, int dirfd, const char *path, struct stat64 *st, i
 	char buf[PATH_BUF];
 
 	return statat_fixup(dirfd, path, flags,
-			    REAL(__fxstatat64)(ver, dirfd, mapped(path, buf), st, flags),
+			    REAL(__fxstatat64)(ver, dirfd, mapped_at(dirfd, path, buf), st, flags),
 			    (struct stat *)st);
 }
 
@@ -557,7 +604,7 @@ HOOK int statx(int dirfd, const char *restrict path, int flags, unsigned mask,
 	char buf[PATH_BUF];
 	unsigned major = 0, minor = 0;
 	bool node = false;
-	int r = REAL(statx)(dirfd, mapped(path, buf), flags, mask, stx);
+	int r = REAL(statx)(dirfd, mapped_at(dirfd, path, buf), flags, mask, stx);
 
 	if (r || (!tree_root_now() && !vfd_live))
 		return r;

@@ -173,6 +173,58 @@ static enum path_kind map_node(const char *path, char *buf)
 	return !strcmp(path, "/dev/dri/card0") ? PATH_CARD : PATH_MAPPED;
 }
 
+/* The directory is asked of the kernel, so that links, "..", relative names and doubled slashes
+ * mean what they mean to it. */
+enum path_kind path_alias(int dirfd, const char *path, char *buf)
+{
+	const char *slash = strrchr(path, '/');
+	size_t n = slash ? (size_t)(slash - path) + 1 : 0; /* with the slash: "/" is the root */
+	int saved = errno, fd = AT_FDCWD;
+	char dir[PATH_BUF] = ".", link[40], at[8];
+	ssize_t len;
+
+	if (n >= sizeof(dir))
+		return PATH_OTHER;
+	if (n) {
+		memcpy(dir, path, n);
+		dir[n] = 0;
+	}
+	fd = (int)rawsys4(SYS_openat, dirfd, dir, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return PATH_OTHER;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	len = rawsys4(SYS_readlinkat, AT_FDCWD, link, at, sizeof(at));
+	rawsys1(SYS_close, fd);
+	errno = saved;
+	return len == 4 && !memcmp(at, "/dev", 4) ? map_node("/dev/kfd", buf) : PATH_OTHER;
+}
+
+enum path_kind path_of_fd(const char *path, char *buf)
+{
+	enum path_kind kind = PATH_OTHER;
+	char name[32] = "/dev/kfd";
+	int fd, pid, n = 0;
+	struct vfile *v;
+
+	if (!__atomic_load_n(&vfd_live, __ATOMIC_RELAXED) || !path)
+		return PATH_OTHER;
+	if (!((sscanf(path, "/proc/self/fd/%d%n", &fd, &n) == 1 ||
+	       sscanf(path, "/dev/fd/%d%n", &fd, &n) == 1) &&
+	      !path[n]) &&
+	    !(sscanf(path, "/proc/%d/fd/%d%n", &pid, &fd, &n) == 2 && !path[n] && pid == getpid()))
+		return PATH_OTHER;
+	v = vfd_get(fd);
+	if (!v)
+		return PATH_OTHER;
+	if (v->kind == VFILE_DRM)
+		snprintf(name, sizeof(name), v->primary ? "/dev/dri/card0" : "/dev/dri/renderD%u",
+			 vgpu_config.render_minor);
+	if (v->kind == VFILE_KFD || v->kind == VFILE_DRM)
+		kind = map_node(name, buf);
+	vfile_put(v);
+	return kind;
+}
+
 enum path_kind path_slow(const char *in, char *buf)
 {
 	char path[PATH_BUF], pci[160];
@@ -195,6 +247,13 @@ enum path_kind path_slow(const char *in, char *buf)
 	}
 	if (!strcmp(path, "/dev/kfd") || !strncmp(path, "/dev/dri/", 9))
 		return map_node(path, buf);
+	/* Below a node there is nothing (ENOTDIR), as below its placeholder. */
+	if (under(path, "/dev/kfd")) {
+		root = tree_root(SYSFS_KFD);
+		if (!root || snprintf(buf, PATH_BUF, "%s%s", root, path) >= PATH_BUF)
+			return PATH_OTHER;
+		return PATH_MAPPED;
+	}
 	for (unsigned i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
 		if (!under(path, prefixes[i].prefix))
 			continue;

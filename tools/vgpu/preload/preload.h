@@ -7,9 +7,11 @@
 #define VGPU_PRELOAD_H
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "kfd/vkfd.h"
@@ -65,6 +67,8 @@ int vfd_install(int fd, struct vfile *v);
 void vfd_forget(int fd);
 void vfd_forget_range(unsigned first, unsigned last);
 void vfd_duplicated(int from, int to);
+/* fd came through a socket: one of ours if it is the same open file as one we have. */
+void vfd_received(int fd);
 struct vfile *vfile_new(enum vfile_kind kind);
 void vfd_init(void); /* fills vgpu_files */
 
@@ -84,14 +88,33 @@ enum path_kind {
 #define PATH_BUF 512
 
 enum path_kind path_slow(const char *path, char *buf);
-static inline enum path_kind path_map(const char *path, char *buf)
+/* What path means from the directory dirfd, if only its last component says "kfd". */
+enum path_kind path_alias(int dirfd, const char *path, char *buf);
+/* A link below /proc/self/fd to one of our descriptors: what opening it opens. */
+enum path_kind path_of_fd(const char *path, char *buf);
+static inline enum path_kind path_map_at(int dirfd, const char *path, char *buf)
 {
+	enum path_kind kind = PATH_OTHER;
+	size_t n;
+
 	/* libc declares its path parameters nonnull; clients pass NULL all the same (EFAULT). */
 	__asm__("" : "+r"(path));
-	/* Everything of ours begins with /d, /s or /p. */
-	if (!path || path[0] != '/' || (path[1] != 'd' && path[1] != 's' && path[1] != 'p'))
+	if (!path)
 		return PATH_OTHER;
-	return path_slow(path, buf);
+	/* Everything of ours begins with /d, /s or /p ... */
+	if (path[0] == '/' && (path[1] == 'd' || path[1] == 's' || path[1] == 'p'))
+		kind = path_slow(path, buf);
+	if (kind != PATH_OTHER)
+		return kind;
+	/* ... or is /dev/kfd by a roundabout way. */
+	n = strlen(path);
+	if (n < 3 || memcmp(path + n - 3, "kfd", 3) || (n > 3 && path[n - 4] != '/'))
+		return PATH_OTHER;
+	return path_alias(dirfd, path, buf);
+}
+static inline enum path_kind path_map(const char *path, char *buf)
+{
+	return path_map_at(AT_FDCWD, path, buf);
 }
 /* Cuts the tree's root off a path that lies in it, in place; returns path. */
 char *path_unmap(char *path);
