@@ -8,6 +8,7 @@ static const struct section {
 	void (*run)(void);
 } sections[] = {
 	{"open", section_open},
+	{"files", section_files},
 	{"sysfs", section_sysfs},
 	{"dispatch", section_dispatch},
 	{"info", section_info},

@@ -89,6 +89,7 @@ uint32_t rng_below(struct rng *r, uint32_t n);
 /* ---- sections --------------------------------------------------------------------------- */
 
 void section_open(void);
+void section_files(void);
 void section_sysfs(void);
 void section_dispatch(void);
 void section_info(void);
