@@ -72,7 +72,8 @@ struct queue_fault {
 
 /* Waits until the signal's value is < `below`: a short bounded spin, then KFD WAIT_EVENTS on the
  * signal's event together with the memory- and hardware-exception events and the queue's error
- * event. 0; -ETIMEDOUT; -EFAULT when the queue faulted (fault filled). timeout_ns 0 = for ever.
+ * event. 0; -ETIMEDOUT; -EFAULT when the queue faulted (fault filled), also when the signal is
+ * below all the same. timeout_ns 0 = for ever.
  * Returning 0 is the acquire that publishes device writes to the host. */
 int signal_wait(struct queue *q, struct signal *s, int64_t below, uint64_t timeout_ns,
 		struct queue_fault *fault);

@@ -145,6 +145,13 @@ static void remember_age(struct signal *s, uint64_t age)
 		;
 }
 
+/* 1: not yet; 0: complete, and nothing on this queue went wrong so far; -EFAULT. A packet can
+ * complete beside or behind one whose waves died, and what it read is then anybody's guess. */
+static int look(struct queue *q, struct signal *s, int64_t below, struct queue_fault *f)
+{
+	return signal_value_acquire(s->s) < below ? check_error(q, f) : 1;
+}
+
 int signal_wait(struct queue *q, struct signal *s, int64_t below, uint64_t timeout_ns,
 		struct queue_fault *fault)
 {
@@ -152,14 +159,16 @@ int signal_wait(struct queue *q, struct signal *s, int64_t below, uint64_t timeo
 	uint64_t start, deadline, now;
 	int rc;
 
-	if (signal_value_acquire(s->s) < below)
-		return 0;
+	rc = look(q, s, below, f);
+	if (rc <= 0)
+		return rc;
 	now = start = now_ns();
 	deadline = timeout_ns && timeout_ns < UINT64_MAX - start ? start + timeout_ns : UINT64_MAX;
 	while (now - start < SPIN_NS && now < deadline) {
 		for (unsigned i = 0; i < 32; i++) {
-			if (signal_value_acquire(s->s) < below)
-				return 0;
+			rc = look(q, s, below, f);
+			if (rc <= 0)
+				return rc;
 			__builtin_ia32_pause();
 		}
 		now = now_ns();
@@ -179,8 +188,9 @@ int signal_wait(struct queue *q, struct signal *s, int64_t below, uint64_t timeo
 		uint64_t age = e[EV_SIGNAL].last_event_age, left_ms;
 		uint32_t ms = RECHECK_MS;
 
-		if (signal_value_acquire(s->s) < below)
-			return 0;
+		rc = look(q, s, below, f);
+		if (rc <= 0)
+			return rc;
 		rc = queue_inactive_service(q, f);
 		if (rc < 0)
 			return rc;
@@ -202,9 +212,10 @@ int signal_wait(struct queue *q, struct signal *s, int64_t below, uint64_t timeo
 			continue; /* timed out or interrupted: look again */
 		if (e[EV_SIGNAL].last_event_age != age)
 			remember_age(s, e[EV_SIGNAL].last_event_age);
-		/* Work that completed before a fault is complete. */
-		if (signal_value_acquire(s->s) < below)
-			return 0;
+		/* Work that completed before a fault of another queue is complete. */
+		rc = look(q, s, below, f);
+		if (rc <= 0)
+			return rc;
 		if (e[EV_MEMORY].memory.gpu_id) {
 			memory_fault(q, &e[EV_MEMORY], f);
 			return -EFAULT;

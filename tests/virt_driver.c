@@ -697,6 +697,42 @@ Test(wave, abort_is_reported)
 	close_device();
 }
 
+/* A later dispatch may well complete: what it computed from is not trusted. */
+Test(wave, completion_after_an_error_is_no_success)
+{
+	static const uint32_t bad[] = {S_TRAP_2, S_ENDPGM}, good[] = {S_ENDPGM};
+	struct aql_dispatch d = {.grid = {32, 1, 1}, .group = {32, 1, 1}};
+	struct queue_batch b;
+	struct program p, q;
+
+	open_device();
+	program_make(&p, bad, sizeof(bad), false);
+	program_make(&q, good, sizeof(good), false);
+	cr_assert_eq(queue_begin(dev.queue, 1, &b), 0);
+	d.kernel_object = bo_va(p.bo);
+	queue_dispatch(&b, &d);
+	queue_commit(&b);
+	for (int i = 0; !__atomic_load_n(&dev.queue->page->error, __ATOMIC_ACQUIRE); i++) {
+		cr_assert(i < 5000, "no error word");
+		usleep(1000);
+	}
+	cr_assert_eq(queue_begin(dev.queue, 1, &b), 0);
+	d.kernel_object = bo_va(q.bo);
+	d.completion = q.done;
+	queue_dispatch(&b, &d);
+	queue_commit(&b);
+	for (int i = 0; signal_load(q.done) > 0; i++) {
+		cr_assert(i < 5000, "no completion");
+		usleep(1000);
+	}
+	cr_expect_eq(signal_wait(dev.queue, q.done, 1, 1000000000, &fault), -EFAULT);
+	cr_expect_eq(fault.kind, QUEUE_FAULT_WAVE);
+	cr_expect(strstr(fault.text, "wave aborted"), "%s", fault.text);
+	program_drop(&q);
+	program_drop(&p);
+	close_device();
+}
+
 Test(wave, debugtrap_is_stepped_over)
 {
 	static const uint32_t code[] = {S_TRAP_3, S_ENDPGM};
