@@ -9,6 +9,8 @@
 
 #include "kfd/kfd_internal.h"
 
+#define DEVICE_NODE "/dev/kfd"
+
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kfd_process_state process_state;
 
@@ -53,7 +55,10 @@ static void explain_open(const char *path, int err, char *why, size_t len)
 
 	switch (err) {
 	case ENOENT:
-		if (access("/sys/module/amdgpu", F_OK) != 0)
+		if (strcmp(path, DEVICE_NODE) != 0)
+			/* Somebody's own idea: no fault of the machine's. */
+			snprintf(why, len, "no compute device: %s does not exist", path);
+		else if (access("/sys/module/amdgpu", F_OK) != 0)
 			snprintf(why, len,
 				 "no compute device: %s does not exist and the amdgpu module is "
 				 "not loaded",
@@ -224,7 +229,7 @@ int kfd_open(const struct kfd_open_opts *opts, struct kfd **out, char *why, size
 {
 	static const struct kfd_open_opts defaults;
 	const struct kfd_open_opts *o = opts ? opts : &defaults;
-	const char *path = o->device ? o->device : "/dev/kfd";
+	const char *path = o->device ? o->device : DEVICE_NODE;
 	char render[64];
 	uint32_t major, minor;
 	struct kfd *k;

@@ -97,7 +97,7 @@ Test(tools, no_device_one_sentence)
 		cr_skip_test("SKIP: no_device_one_sentence: this machine has /dev/kfd");
 	refused("/dev/kfd", BAREWAVE " info 2>&1");
 	refused("--device=virt", BAREWAVE " info --device=auto 2>&1");
-	refused("/nonexistent/kfd", BAREWAVE " info --device=/nonexistent/kfd 2>&1");
+	refused("no compute device: /nonexistent/kfd does not exist;", BAREWAVE " info --device=/nonexistent/kfd 2>&1");
 	refused("--device=virt", BAREWAVE " launch tests/data/bench-kernels/vecadd.co vecadd"
 					  " --grid 1 --block 256 --arg zero:4 --arg zero:4"
 					  " --arg zero:4 --arg u32:1 2>&1");
