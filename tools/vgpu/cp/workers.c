@@ -443,6 +443,13 @@ static bool stopped(struct worker *k, struct isa_group *g, struct isa_wave *w)
 		pthread_mutex_lock(&q->lock);
 		cp_queue_fail(q, EC_WAVE_ILLEGAL, 0, "illegal instruction at %s", where);
 		break;
+	case STOP_DIFFERS:
+		pthread_mutex_lock(&q->lock);
+		cp_queue_fail(q, EC_WAVE_ILLEGAL, 0,
+			      "compiled code and interpreter differ: %s; group %u,%u,%u wave %u",
+			      jit_difference(), w->group_id[0], w->group_id[1], w->group_id[2],
+			      w->wave_in_group);
+		break;
 	case STOP_UNSUPPORTED:
 	default:
 		describe(k, g, w, w->pc, where, sizeof(where));
@@ -497,6 +504,8 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 		vm_port_init(&k->vmem, d->vm, VM_CLIENT_TCP);
 		vm_port_init(&k->smem, d->vm, VM_CLIENT_SQC_DATA);
 		vm_port_init(&k->imem, d->vm, VM_CLIENT_SQC_INST);
+		vm_port_bind(&k->vmem);
+		vm_port_bind(&k->smem);
 	}
 	x->lds = g->lds;
 	x->lds_size = d->lds_bytes;

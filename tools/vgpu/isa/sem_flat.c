@@ -3,11 +3,12 @@
  * Source: AMD "RDNA3.5 Instruction Set Architecture", chapter "Flat memory instructions"; scratch
  * layout as LLVM's AMDGPUUsage, "Private segment": dwords of the lanes interleaved. */
 #include "isa/sem.h"
+#include "vm/door.h"
 
 struct flat {
 	uint64_t addr[VM_LANES];
 	uint32_t mask;
-	uint32_t data[4 * VM_LANES];
+	uint32_t data[4 * VM_LANES] __attribute__((aligned(128)));
 };
 
 #define FOR_LANES(l, mask)                                                                         \
@@ -184,16 +185,47 @@ static inline bool access(struct isa_exec *x, const struct isa_insn *in, enum vm
 	return isa_vmem(x, in, op, f->addr, f->mask, size, data);
 }
 
+/* The addresses of a full wave as lane 0's and distances from it. False: not all lanes are on, or
+ * they are further apart than 32 bits say. (Apertures are never mapped, so flat is no different.)
+ */
+static inline bool near(struct isa_exec *x, const struct isa_insn *in, uint64_t *va, v32u *off)
+{
+	v32u v = *isa_vgpr(x, in->vaddr), hi;
+
+	if (in->fmt == ISA_SCRATCH || isa_exec_mask(x) != 0xffffffffu)
+		return false;
+	*va = (uint64_t)(int64_t)in->imm + v[0];
+	*off = v - v[0];
+	if (in->saddr != OPR_NONE) {
+		*va += isa_sread64(x, in, in->saddr);
+		return true;
+	}
+	hi = *isa_vgpr(x, in->vaddr + 1);
+	*va += (uint64_t)hi[0] << 32;
+	return !isa_gather((v32i)(hi != hi[0]));
+}
+
 static void load(struct isa_exec *x, const struct isa_insn *in, unsigned size, enum isa_part part)
 {
 	unsigned dwords = (size + 3) / 4;
 	uint32_t *to = part == PART_B32 ? direct(x, in->dst, dwords) : NULL;
 	struct flat f;
+	uint64_t va;
+	v32u off;
 
+	if (size != 12 && near(x, in, &va, &off) &&
+	    vm_inline_load(x->vmem, va, off, size, f.data)) {
+		isa_load_write(x, in->dst, 0xffffffffu, part, dwords, f.data);
+		return;
+	}
 	if (in->fmt != ISA_SCRATCH)
 		addresses(x, in, &f);
-	/* Dwords go straight to the registers: lanes that fault read 0, as the manual has it. */
-	if (access(x, in, VM_LOAD, &f, size, to ? to : f.data) && !to)
+	else
+		f.mask = isa_exec_mask(x);
+	/* Dwords go straight to the registers. Lanes that fault read 0, as the manual has it. */
+	if (!access(x, in, VM_LOAD, &f, size, to ? to : f.data) && in->fmt == ISA_SCRATCH)
+		return;
+	if (!to)
 		isa_load_write(x, in->dst, f.mask, part, dwords, f.data);
 }
 
@@ -202,9 +234,14 @@ static void store(struct isa_exec *x, const struct isa_insn *in, unsigned size, 
 	unsigned dwords = (size + 3) / 4;
 	uint32_t *from = hi ? NULL : direct(x, in->vdata, dwords);
 	struct flat f;
+	uint64_t va;
+	v32u off;
 
 	if (!from)
 		isa_store_data(x, in->vdata, dwords, hi, f.data);
+	if (size == 4 && near(x, in, &va, &off) &&
+	    vm_inline_store(x->vmem, va, off, from ? from : f.data))
+		return;
 	if (in->fmt != ISA_SCRATCH)
 		addresses(x, in, &f);
 	access(x, in, VM_STORE, &f, size, from ? from : f.data);

@@ -2,6 +2,7 @@
  *
  * Source: AMD "RDNA3.5 Instruction Set Architecture", chapter "Scalar memory operations". */
 #include "isa/sem.h"
+#include "vm/door.h"
 
 /* Writes n dwords to consecutive SGPRs (or VCC, or TTMPs). */
 static void write_dwords(struct isa_exec *x, unsigned code, unsigned n, const uint32_t *v)
@@ -31,7 +32,8 @@ static void load(struct isa_exec *x, const struct isa_insn *in, unsigned n)
 	uint64_t at = (isa_sread64(x, in, in->src[0]) & ~3ull) + (offset(x, in) & ~3ull);
 	uint32_t v[16];
 
-	if (vm_read(x->smem, VM_LOAD, gva(at), v, 4 * n, in->cache)) {
+	if (!vm_inline_read(x->smem, at, v, 4 * n) &&
+	    vm_read(x->smem, VM_LOAD, gva(at), v, 4 * n, in->cache)) {
 		isa_halt(x, in, STOP_MEM_FAULT);
 		return;
 	}

@@ -1,4 +1,4 @@
-/* Shared by the files of vm/ only. */
+/* Shared by the files of vm/ only (and inlined through door.h). */
 #ifndef VGPU_VM_INTERNAL_H
 #define VGPU_VM_INTERNAL_H
 

@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "vm/internal.h"
+#include "vm/door.h"
+#include "vm/tape.h"
 
 typedef uint64_t u64x4 __attribute__((ext_vector_type(4)));
 typedef int64_t i64x4 __attribute__((ext_vector_type(4)));
@@ -25,6 +26,14 @@ void vm_port_init(struct vm_port *p, struct vm *vm, enum vm_client client)
 	memset(p, 0, sizeof(*p));
 	p->vm = vm;
 	p->client = client;
+}
+
+void vm_port_bind(struct vm_port *p)
+{
+	struct vm_reader *r = vm_reader_self();
+
+	/* Without membarrier(2) every entry needs a fence, which the inline half leaves out. */
+	p->reader = vm_reader_fences ? NULL : r;
 }
 
 /* ---- translate ----------------------------------------------------------- */
@@ -55,13 +64,6 @@ static inline void door_leave(struct vm_reader *r)
 	__atomic_store_n(&r->seq, r->seq + 1, __ATOMIC_RELEASE);
 }
 
-static inline unsigned tlb_set(uint64_t va)
-{
-	uint64_t page = va >> 12;
-
-	return (unsigned)(page ^ page >> 6 ^ page >> 12 ^ page >> 18) % VM_TLB_SETS;
-}
-
 static inline bool op_writes(enum vm_op op)
 {
 	return op != VM_LOAD && op != VM_FETCH;
@@ -85,7 +87,7 @@ refuse(struct vm_port *p, enum vm_op op, uint64_t va, const struct vm_tlbe *pres
  * translate() of the port. */
 static inline const struct vm_tlbe *translate(struct vm_port *p, enum vm_op op, uint64_t va)
 {
-	struct vm_tlbe *e = &p->tlb[tlb_set(va)];
+	struct vm_tlbe *e = &p->tlb[vm_tlb_set(va)];
 	unsigned need = op == VM_FETCH ? VM_X : op_writes(op) ? VM_W : 0;
 
 	if (__builtin_expect(va - e->start >= e->end - e->start, 0)) {
@@ -149,19 +151,6 @@ static void store_lane(uint8_t *d, unsigned l, unsigned size, const uint32_t *da
 	}
 }
 
-static inline void transpose4(u32x4 r[4])
-{
-	u32x4 a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
-	u32x4 b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-	u32x4 c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
-	u32x4 d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-
-	r[0] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
-	r[1] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
-	r[2] = __builtin_shufflevector(c, d, 0, 1, 4, 5);
-	r[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
-}
-
 /* host + addr[l] is the byte of lane l. All 32 lanes are active in load_all()/store_all(). */
 static void load_all(const uint8_t *host, const uint64_t *addr, unsigned size, bool contiguous,
 		     bool uniform, uint32_t *data)
@@ -196,11 +185,11 @@ static void load_all(const uint8_t *host, const uint64_t *addr, unsigned size, b
 		return;
 	case 16:
 		for (unsigned l = 0; l < VM_LANES; l += 4) {
-			u32x4 r[4];
+			vm_v4 r[4];
 
 			for (unsigned i = 0; i < 4; i++)
-				r[i] = *(const u32x4b *)(host + addr[l + i]);
-			transpose4(r);
+				r[i] = *(const vm_v4b *)(host + addr[l + i]);
+			vm_transpose4(r);
 			for (unsigned c = 0; c < 4; c++)
 				*(u32x4u *)&data[c * VM_LANES + l] = r[c];
 		}
@@ -225,13 +214,13 @@ static void store_all(uint8_t *host, const uint64_t *addr, unsigned size, bool c
 		return;
 	case 16:
 		for (unsigned l = 0; l < VM_LANES; l += 4) {
-			u32x4 r[4];
+			vm_v4 r[4];
 
 			for (unsigned c = 0; c < 4; c++)
 				r[c] = *(const u32x4u *)&data[c * VM_LANES + l];
-			transpose4(r);
+			vm_transpose4(r);
 			for (unsigned i = 0; i < 4; i++)
-				*(u32x4b *)(host + addr[l + i]) = r[i];
+				*(vm_v4b *)(host + addr[l + i]) = r[i];
 		}
 		return;
 	default:
@@ -502,6 +491,8 @@ uint32_t vm_access(struct vm_port *p, enum vm_op op, const uint64_t addr[VM_LANE
 
 	if (!mask)
 		return 0;
+	if (__builtin_expect(p->tape != NULL, 0))
+		return vm_tape_access(p, op, addr, mask, size, cache, data);
 	a0 = addr[__builtin_ctz(mask)];
 	p->accesses++;
 	p->repeats += a0 == p->last;
@@ -588,6 +579,8 @@ static int span(struct vm_port *p, enum vm_op op, uint64_t va, void *buf, size_t
 {
 	uint8_t *b = buf;
 
+	if (__builtin_expect(p->tape != NULL, 0))
+		return vm_tape_span(p, op, va, buf, n, cache);
 	p->accesses++;
 	p->repeats += va == p->last;
 	p->last = va;

@@ -83,6 +83,8 @@ void *vm_bo_kmap(struct vm_bo *bo);
 
 /* ---- page tables --------------------------------------------------------- */
 
+struct vm_reader;
+struct vm_tape;
 struct vm; /* one GPU address space: one per process that acquired a VM */
 
 struct vm_mapping {
@@ -161,6 +163,9 @@ struct vm_fault {
  * and its identity. Not shared between threads. */
 struct vm_port {
 	struct vm *vm;
+	/* The owning thread's slot: lets full-wave accesses take the inline half (vm/door.h). NULL:
+	 * every access goes through vm_access(), for whoever must see them all. */
+	struct vm_reader *reader;
 	enum vm_client client;
 	uint64_t generation; /* of vm when the TLB was filled */
 	struct vm_tlbe {
@@ -173,9 +178,13 @@ struct vm_port {
 	/* Accesses whose (first) address was that of the access before: near `accesses` in a loop
 	 * that polls a word, near 0 in one that computes. */
 	uint64_t repeats, last;
+	/* Not NULL: a front port (vm/tape.h); what is asked of it is recorded or replayed. */
+	struct vm_tape *tape;
 };
 
 void vm_port_init(struct vm_port *p, struct vm *vm, enum vm_client client);
+/* Binds p to the calling thread, the only one to use it from now on. Unbound after init. */
+void vm_port_bind(struct vm_port *p);
 
 /* Lane access. For every set bit l of mask: size bytes (1, 2, 4, 8, 12, 16; 64 for bulk) at
  * addr[l]. data is component-major, data[c * VM_LANES + l], c counting dwords (1- and 2-byte
