@@ -158,7 +158,7 @@ static unsigned gpu_caches(struct out *o)
 			uint32_t cus = p->cu_bitmap[s / p->shs_per_se][s % p->shs_per_se];
 
 			for (unsigned cu = 0; cu < p->cus_per_sh; cu += c->shared) {
-				uint32_t map = cus >> cu & mask;
+				uint32_t map = cu < 32 ? cus >> cu & mask : 0;
 				unsigned first = map ? (unsigned)__builtin_ctz(map) : 0;
 
 				if (map) {
@@ -351,8 +351,10 @@ static void pci_config(struct out *o, const char *pci)
 	uint8_t c[256] = {0};
 	char path[160];
 
-	memcpy(c + 0, &(uint16_t){(uint16_t)p->vendor_id}, 2);
-	memcpy(c + 2, &(uint16_t){(uint16_t)p->device_id}, 2);
+	c[0] = p->vendor_id & 0xff;
+	c[1] = (uint8_t)(p->vendor_id >> 8);
+	c[2] = p->device_id & 0xff;
+	c[3] = (uint8_t)(p->device_id >> 8);
 	c[4] = 0x07; /* I/O, memory, bus master */
 	c[8] = (uint8_t)p->pci_rev;
 	c[10] = 0x80; /* display controller, other */

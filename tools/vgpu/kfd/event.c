@@ -261,7 +261,7 @@ KFD_HANDLER(destroy_event)
 			if (w->activated)
 				continue;
 			w->event = NULL;
-			event_put(ev);
+			ev->refs--; /* never the last: the table's own is still there */
 			wait_kick(w->wait);
 		}
 		ev->waiters = NULL;

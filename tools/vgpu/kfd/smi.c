@@ -51,7 +51,7 @@ KFD_HANDLER(smi_events)
 {
 	struct kfd_ioctl_smi_events_args *a = args;
 	struct smi_client *c;
-	int fds[2], err, fd;
+	int fds[2] = {-1, -1}, err, fd;
 
 	pthread_mutex_lock(&p->lock);
 	err = kfd_pdd_by_id(p, a->gpuid) ? 0 : -EINVAL;

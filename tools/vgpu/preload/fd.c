@@ -74,7 +74,7 @@ void vfile_put(struct vfile *v)
 
 static bool same_file(int fd, const struct vfile *v)
 {
-	struct stat st;
+	struct stat st = {0};
 
 	return !rawsys2(SYS_fstat, fd, &st) && st.st_ino == v->ino && st.st_dev == v->dev;
 }
@@ -101,7 +101,7 @@ struct vfile *vfd_get(int fd)
 
 int vfd_install(int fd, struct vfile *v)
 {
-	struct stat st;
+	struct stat st = {0};
 
 	if (fd >= MAX_FD)
 		return -EMFILE;
@@ -157,7 +157,7 @@ void vfd_duplicated(int from, int to)
 
 void vfd_received(int fd)
 {
-	struct stat st, other;
+	struct stat st = {0}, other = {0};
 	int from = -1;
 
 	if (fd < 0 || rawsys2(SYS_fstat, fd, &st))

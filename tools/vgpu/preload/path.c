@@ -227,7 +227,7 @@ enum path_kind path_of_fd(const char *path, char *buf)
 
 enum path_kind path_slow(const char *in, char *buf)
 {
-	char path[PATH_BUF], pci[160];
+	char path[PATH_BUF] = "", pci[160] = "";
 	const char *root;
 
 	/* Second letters: /dev, /sys, /proc; the device's names lie a fixed distance in. */

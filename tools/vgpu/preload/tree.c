@@ -74,7 +74,7 @@ static void note_node(const char *rel)
 {
 	char path[sizeof(root) + 64];
 	enum path_kind kind;
-	struct stat st;
+	struct stat st = {0};
 
 	if (!strcmp(rel, "dev/kfd"))
 		kind = PATH_KFD;
@@ -127,7 +127,7 @@ struct linux_dirent64 {
 static void each_entry(long dirfd, void (*fn)(long dirfd, const char *name, bool dir, void *ctx),
 		       void *ctx)
 {
-	_Alignas(8) char buf[4096];
+	_Alignas(8) char buf[4096] = {0};
 	long n;
 
 	while ((n = rawsys3(SYS_getdents64, dirfd, buf, sizeof(buf))) > 0) {
@@ -169,7 +169,7 @@ static void remove_tree(const char *path)
 static void sweep_entry(long dirfd, const char *name, bool dir, void *ctx)
 {
 	char path[sizeof(root) + 300];
-	struct stat st;
+	struct stat st = {0};
 	long fd;
 
 	if (!dir || strncmp(name, PREFIX, strlen(PREFIX)))
@@ -193,7 +193,7 @@ static void sweep_entry(long dirfd, const char *name, bool dir, void *ctx)
 static bool hold_root(void)
 {
 	char path[sizeof(root) + 8];
-	struct stat st;
+	struct stat st = {0};
 	long fd, high;
 
 	snprintf(path, sizeof(path), "%s/lock", root);
