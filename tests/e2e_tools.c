@@ -128,6 +128,30 @@ Test(tools, info_on_the_virtual_device)
 	free(r.out);
 }
 
+/* The ceilings belong to one machine: GTT is half its RAM, whatever this host has. A program that
+ * does not use the device sees the host. */
+Test(tools, info_has_the_configured_memory)
+{
+	struct result r = shell(BAREWAVE " vgpu --set ram=8G -- " BAREWAVE " info --json");
+	json_t *o, *m;
+
+	cr_assert_eq(r.status, 0, "%s", r.out);
+	o = json_loads(r.out, 0, NULL);
+	cr_assert(o, "%s", r.out);
+	m = json_object_get(o, "memory");
+	cr_assert_eq(json_integer_value(json_object_get(m, "mem_total")), 8ll << 30);
+	cr_assert_eq(json_integer_value(json_object_get(m, "gtt_total")), 4ll << 30);
+	cr_assert_lt(json_integer_value(json_object_get(m, "mem_available")), 8ll << 30);
+	cr_assert_gt(json_integer_value(json_object_get(m, "mem_available")), 7ll << 30);
+	cr_assert_leq(json_integer_value(json_object_get(m, "binding_bytes")), 4ll << 30);
+	json_decref(o);
+	free(r.out);
+	expect(0, "same",
+	       "grep MemTotal /proc/meminfo >%s/host && " BAREWAVE
+	       " vgpu --set ram=8G -- grep MemTotal /proc/meminfo | cmp - %s/host && echo same",
+	       dir, dir);
+}
+
 Test(tools, info_from_a_copied_topology)
 {
 	struct result r;

@@ -73,6 +73,20 @@ Test(props, save_area_vectors)
 	json_decref(root);
 }
 
+Test(props, meminfo)
+{
+	char text[128];
+	int n = meminfo_text("MemTotal:       24683904 kB\nMemFree:   1 kB\nCached:  2 kB\n"
+			     "MemAvailable:   3 kB\nMemTotalX: 4 kB",
+			     8ull << 30, 7ull << 30, text, sizeof(text));
+
+	cr_expect_str_eq(text, "MemTotal:        8388608 kB\nMemFree:         7340032 kB\n"
+			       "Cached:  2 kB\nMemAvailable:    7340032 kB\nMemTotalX: 4 kB\n");
+	cr_expect_eq(n, (int)strlen(text));
+	for (int len = 0; len <= n; len++)
+		cr_expect_eq(meminfo_text(text, 1, 1, (char[128]){0}, (size_t)len), -1);
+}
+
 Test(props, gpu_id_follows_memory)
 {
 	uint32_t a;

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum sysfs_group {
 	SYSFS_KFD,    /* sys/devices/virtual/kfd, sys/class/kfd, dev/kfd */
@@ -24,6 +25,11 @@ void sysfs_generate(enum sysfs_group group, sysfs_emit emit, void *ctx);
 /* Files whose content moves: writes the present content of path (relative to the tree's root)
  * to buf and returns its length, or -1 when the file is not of that kind. */
 int sysfs_dynamic(const char *path, char *buf, size_t n);
+/* /proc/meminfo with the configured RAM instead of the host's: what a process that uses the device
+ * must see, or GTT would be larger than the machine. -1 when there is none. */
+int sysfs_meminfo(char *buf, size_t n);
+/* Pure: the host's text with the lines that differ replaced; -1 when buf is too small. */
+int meminfo_text(const char *host, uint64_t total, uint64_t available, char *buf, size_t n);
 /* The PCI device's directory, relative to the tree's root. */
 const char *sysfs_pci_dir(void);
 

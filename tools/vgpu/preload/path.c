@@ -100,6 +100,23 @@ static enum path_kind map_fdinfo(const char *path, char *buf)
 	return PATH_MAPPED;
 }
 
+/* For a process with the device open only: all others live on this machine and plan with its RAM. */
+static enum path_kind map_meminfo(char *buf)
+{
+	char text[8192];
+	const char *root;
+	int n;
+
+	if (!__atomic_load_n(&vfd_live, __ATOMIC_RELAXED))
+		return PATH_OTHER;
+	n = sysfs_meminfo(text, sizeof(text));
+	root = tree_root(-1);
+	if (n < 0 || !root || tree_write("proc/meminfo", text, (size_t)n))
+		return PATH_OTHER;
+	snprintf(buf, PATH_BUF, "%s/proc/meminfo", root);
+	return PATH_MAPPED;
+}
+
 /* Files whose content moves are written anew before the client opens them. */
 static void refresh(const char *rel)
 {
@@ -243,6 +260,8 @@ enum path_kind path_slow(const char *in, char *buf)
 			snprintf(buf, PATH_BUF, "%s/proc/modules", root);
 			return PATH_MAPPED;
 		}
+		if (!strcmp(path, "/proc/meminfo"))
+			return map_meminfo(buf);
 		return strstr(path, "/fdinfo/") ? map_fdinfo(path, buf) : PATH_OTHER;
 	}
 	if (!strcmp(path, "/dev/kfd") || !strncmp(path, "/dev/dri/", 9))
