@@ -27,8 +27,13 @@ LIB_SRC  := $(wildcard $(ROOMS:%=%/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/%.o) $(B)/kernels/embed.o
 TOOL_SRC := $(wildcard tools/*.c)
 TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/%.o)
-VGPU_SRC := $(wildcard tools/vgpu/*.c tools/vgpu/*/*.c)
-VGPU_OBJ := $(VGPU_SRC:%.c=$(B)/%.o) $(B)/tools/vgpu/isa/sem_bc.o
+# LLVM is in the compiler's process alone.
+JIT_LLVM := tools/vgpu/isa/jit_llvm.c
+VGPU_SRC := $(filter-out $(JIT_LLVM),$(wildcard tools/vgpu/*.c tools/vgpu/*/*.c))
+VGPU_OBJ := $(VGPU_SRC:%.c=$(B)/%.o)
+JITC_SRC := tools/jitc/jitc.c $(JIT_LLVM) $(addprefix tools/vgpu/isa/,jit_cfg.c decode.c decode_tab.c \
+            decode_vop.c)
+JITC_OBJ := $(JITC_SRC:%.c=$(B)/%.o) $(B)/tools/vgpu/isa/sem_bc.o
 # The opcode functions once more as bitcode, for the JIT to inline.
 SEM_BC   := $(patsubst %.c,$(B)/%.bc,$(wildcard tools/vgpu/isa/sem_*.c) \
             $(addprefix tools/vgpu/isa/,valu.c operands.c buffer.c))
@@ -59,7 +64,7 @@ TESTS    := $(UNIT) $(VGPUT) $(VIRT) $(E2E)
 .SECONDARY:
 .PHONY: all setup demo check check-kernel check-unit check-san bench-vgpu format lint clean help
 
-all: $(B)/barewave $(B)/libvgpu.so $(KCO) ## build the program, the virtual device and the kernels
+all: $(B)/barewave $(B)/libvgpu.so $(B)/vgpu-jitc $(KCO) ## build the program, the virtual device and the kernels
 
 setup: ## install missing Debian packages (scripts/packages.txt)
 	@scripts/setup.sh
@@ -90,6 +95,13 @@ check-unit: tests-unit ## the host-only tests alone
 $(B)/tools/vgpu/%.o: tools/vgpu/%.c
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) -O3 $(VGPUARCH) -fPIC -fvisibility=hidden -Itools/vgpu $(LLVMINC) $(PKGINC) $(DEPS) -c $< -o $@
+
+$(B)/tools/jitc/%.o: tools/jitc/%.c
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(DEPS) -c $< -o $@
+
+$(B)/vgpu-jitc: $(JITC_OBJ)
+	$(CC) -pthread $(SANFLAGS) $^ -ldl -o $@
 
 $(B)/tools/vgpu/isa/%.bc: tools/vgpu/isa/%.c
 	@mkdir -p $(@D)
@@ -150,6 +162,16 @@ $(B)/tests/virt_%: tests/virt_%.c $(B)/libbarewave.a
 $(B)/tests/vgpu_%: tests/vgpu_%.c $(B)/libvgpu_core.a
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(VGPU_ALL) $(PKGLIB) -lcriterion -ldl -lm -o $@
+
+# Hand-written programs that tests/vgpu_jit.c reads from beside itself.
+$(B)/tests/vgpu_jit: $(B)/tests/jit_kernels.o $(B)/tests/jit_kernels64.o
+$(B)/tests/jit_kernels.o: tests/jit_kernels.s
+	@mkdir -p $(@D)
+	$(CC) -target amdgcn-amd-amdhsa -mcpu=gfx1151 -c $< -o $@
+
+$(B)/tests/jit_kernels64.o: tests/jit_kernels64.s
+	@mkdir -p $(@D)
+	$(CC) -target amdgcn-amd-amdhsa -mcpu=gfx1151 -mwavefrontsize64 -c $< -o $@
 
 $(B)/tests/e2e_%: tests/e2e_%.c
 	@mkdir -p $(@D)

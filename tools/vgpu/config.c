@@ -42,7 +42,7 @@ static const struct key {
 	FIELD("kernel", KEY_KERNEL, kernel, 0, 0),
 	FIELD("isa", KEY_BOOL, isa, 0, 1),
 	FIELD("workers", KEY_U32, workers, 0, 1024),
-	FIELD("jit", KEY_U32, jit, 0, 2),
+	FIELD("jit", KEY_U32, jit, 0, 3),
 	FIELD("seed", KEY_U64, seed, 0, UINT64_MAX),
 	FIELD("deterministic", KEY_BOOL, deterministic, 0, 1),
 	FIELD("mes_version", KEY_U32, mes_version, 0, 0xfff),

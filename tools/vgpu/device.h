@@ -17,7 +17,7 @@ struct vgpu_config {
 	char kernel[16];     /* personality: "6.12" or "7.3" */
 	bool isa;            /* false: no instruction executes; every dispatch raises an error */
 	uint32_t workers;    /* 0: one per online CPU */
-	uint32_t jit;      /* enum jit_mode: 0 off, 1 compile what is hot, 2 compile all, waiting */
+	uint32_t jit; /* enum jit_mode: 0 off, 1 compile what is hot, 2 all, waiting, 3 lock step */
 	uint64_t seed;
 	bool deterministic; /* one worker, seeded quanta */
 	uint32_t mes_version, mec_version, sdma_version;

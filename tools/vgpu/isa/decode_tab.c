@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "isa/decode.h"
+#include "isa/shape.h"
 
 /* An opcode's meaning is found by name: a weak reference, NULL where nobody wrote it. */
 #define OP(name, fmt, opcode, flags) extern isa_sem sem_##name __attribute__((weak));
@@ -107,4 +108,13 @@ const char *isa_op_name(unsigned op)
 		return "invalid";
 	pthread_once(&once, lower_names);
 	return lower[op];
+}
+
+int isa_mask_dst(const struct isa_insn *in)
+{
+	if (isa_home[in->op] == ISA_VOPC && in->sdst == OPR_NONE)
+		return OPR_EXEC_LO; /* v_cmpx */
+	if (in->sdst == OPR_EXEC_LO || in->sdst < ISA_SGPRS)
+		return in->sdst;
+	return -1;
 }

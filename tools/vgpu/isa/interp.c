@@ -190,6 +190,18 @@ static bool writes_scalar(const struct isa_insn *in)
 	       in->op == ISA_V_DIV_SCALE_F32 || in->op == ISA_V_DIV_SCALE_F64;
 }
 
+/* Low half of the mask in a scalar register pair, replaced by *v if there is one. */
+static uint32_t mask_low(struct isa_wave *w, int code, const uint32_t *v)
+{
+	uint32_t old = code == OPR_EXEC_LO ? (uint32_t)w->exec : w->s[code];
+
+	if (v && code == OPR_EXEC_LO)
+		w->exec = (w->exec & 0xffffffff00000000ull) | *v;
+	else if (v)
+		w->s[code] = *v;
+	return old;
+}
+
 static __attribute__((noinline)) void slot_fill(struct isa_exec *x, struct code_page *p,
 						struct slot *s)
 {
@@ -259,9 +271,18 @@ static void run_dual(struct isa_exec *x, const struct slot *s)
 	}
 }
 
+/* Half 0, then half 1. Both read the scalars from before: what half 0 writes of a lane mask is put
+ * aside while half 1 runs. */
 static __attribute__((noinline)) void run_wave64(struct isa_exec *x, const struct slot *s)
 {
+	int mask = s->kind == SLOT_MASK ? isa_mask_dst(&s->in) : -1;
+	uint32_t before = 0, after = 0;
+
+	if (mask >= 0)
+		before = mask_low(x->w, mask, NULL);
 	for (unsigned h = 0; h < 2; h++) {
+		if (h && mask >= 0)
+			after = mask_low(x->w, mask, &before);
 		x->half = h;
 		if (s->kind == SLOT_MASK)
 			s->fn(x, &s->in);
@@ -274,6 +295,8 @@ static __attribute__((noinline)) void run_wave64(struct isa_exec *x, const struc
 		if (x->w->state != WAVE_RUN)
 			break;
 	}
+	if (mask >= 0)
+		mask_low(x->w, mask, &after);
 	x->half = 0;
 }
 
@@ -294,7 +317,7 @@ uint64_t isa_run(struct isa_exec *x, struct isa_wave *w, uint64_t budget)
 		if (__builtin_expect(off >= VM_PAGE || off & 3, 0)) {
 			p = page_get(x);
 			if (!p)
-				break;
+				goto out; /* all n have run */
 			base = p->base;
 			off = w->pc - base;
 		}
@@ -302,7 +325,7 @@ uint64_t isa_run(struct isa_exec *x, struct isa_wave *w, uint64_t budget)
 		if (__builtin_expect(s->kind == SLOT_EMPTY, 0)) {
 			slot_fill(x, p, s);
 			if (s->kind == SLOT_EMPTY)
-				break;
+				goto out;
 		}
 		w->pc += s->in.len;
 		switch (s->kind) {
@@ -340,6 +363,7 @@ uint64_t isa_run(struct isa_exec *x, struct isa_wave *w, uint64_t budget)
 	}
 	if (w->state == WAVE_HALTED && n && w->stop != STOP_NONE)
 		n--; /* the instruction it stopped at has not run */
+out:
 	w->insns += n;
 	_mm_setcsr(csr);
 	return n;

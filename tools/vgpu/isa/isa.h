@@ -123,7 +123,15 @@ typedef float v32f __attribute__((ext_vector_type(32)));
 enum isa_wave_state { WAVE_RUN, WAVE_BARRIER, WAVE_SLEEP, WAVE_ENDED, WAVE_HALTED /* fault, trap, unsupported */ };
 
 /* Why a wave halted. */
-enum isa_stop { STOP_NONE, STOP_UNSUPPORTED, STOP_ILLEGAL, STOP_MEM_FAULT, STOP_FETCH_FAULT, STOP_TRAP };
+enum isa_stop {
+	STOP_NONE,
+	STOP_UNSUPPORTED,
+	STOP_ILLEGAL,
+	STOP_MEM_FAULT,
+	STOP_FETCH_FAULT,
+	STOP_TRAP,
+	STOP_DIFFERS, /* lock step: compiled code and interpreter do not agree */
+};
 
 struct isa_wave {
 	uint64_t pc;

@@ -1,4 +1,5 @@
 /* Which kernels there are, which are hot, and the thread that compiles them. */
+#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <immintrin.h>
@@ -28,6 +29,7 @@ struct jit_kernel {
 	uint64_t hash[2];
 	uint64_t hot; /* interpreted so far; atomic */
 	int state;    /* enum state; atomic, release when fn is set */
+	bool lockstep;
 	jit_fn *fn;
 	char why[128];
 	struct jit_kernel *queue_next;
@@ -44,7 +46,7 @@ static struct {
 	pid_t pid; /* the thread's process: a forked child starts its own */
 	pthread_t thread;
 	struct jit_stats stats;
-	unsigned serial;
+	char difference[512];
 } J = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.work = PTHREAD_COND_INITIALIZER,
@@ -74,7 +76,7 @@ static void hash_more(uint64_t h[2], const void *p, size_t n)
 /* ---- disk cache ---------------------------------------------------------- */
 
 /* $VGPU_JIT_CACHE, $XDG_CACHE_HOME/barewave, or ~/.cache/barewave; empty: no cache. */
-static int cache_path(const struct jit_kernel *k, char *path, size_t n, bool make)
+static int cache_path(const struct jit_kernel *k, char *path, size_t n)
 {
 	const char *dir = getenv("VGPU_JIT_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
 		   *home = getenv("HOME");
@@ -91,15 +93,6 @@ static int cache_path(const struct jit_kernel *k, char *path, size_t n, bool mak
 		return -ENOENT;
 	if (!d[0] || len >= (int)sizeof(d))
 		return -ENOENT;
-	if (make) {
-		for (char *s = d + 1; *s; s++)
-			if (*s == '/') {
-				*s = 0;
-				mkdir(d, 0755);
-				*s = '/';
-			}
-		mkdir(d, 0755);
-	}
 	len = snprintf(path, n, "%s/%016llx%016llx.o", d, (unsigned long long)k->hash[0],
 		       (unsigned long long)k->hash[1]);
 	return len < (int)n ? 0 : -ENAMETOOLONG;
@@ -112,7 +105,7 @@ static int cache_read(const struct jit_kernel *k, void **object, size_t *bytes)
 	ssize_t r;
 	int fd;
 
-	if (cache_path(k, path, sizeof(path), false))
+	if (cache_path(k, path, sizeof(path)))
 		return -ENOENT;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -133,69 +126,47 @@ static int cache_read(const struct jit_kernel *k, void **object, size_t *bytes)
 	return 0;
 }
 
-static void cache_write(const struct jit_kernel *k, const void *object, size_t bytes)
-{
-	char path[4096], tmp[4200];
-	int fd;
-
-	if (cache_path(k, path, sizeof(path), true))
-		return;
-	/* Written beside and renamed: a reader sees a whole file or none. */
-	snprintf(tmp, sizeof(tmp), "%s.%ld", path, (long)getpid());
-	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return;
-	if (write(fd, object, bytes) != (ssize_t)bytes || close(fd) || rename(tmp, path))
-		unlink(tmp);
-}
-
 /* ---- compiling ----------------------------------------------------------- */
 
-static void name_kernel(struct jit_kernel *k, char *name, size_t n)
-{
-	snprintf(name, n, "k%016llx%016llx", (unsigned long long)k->hash[0],
-		 (unsigned long long)k->hash[1]);
-}
-
+/* What an object is good for: this code, for waves of this shape, on a processor like this one, made
+ * by this compiler. */
 static void hash_kernel(struct jit_kernel *k)
 {
-	uint64_t h[2] = {0xcbf29ce484222325u, 0x84222325cbf29ce4u};
-	const char *target = jit_llvm_target();
+	uint64_t h[2] = {0xcbf29ce484222325u, 0x84222325cbf29ce4u}, compiler[4] = {0};
 	uint32_t shape[5] = {k->shape.nvgpr, k->shape.mode, k->shape.wave64,
 			     (uint32_t)sizeof(struct isa_wave), (uint32_t)sizeof(struct isa_exec)};
+	static const uint32_t leaves[] = {0, 1, 7, 0xd, 0x80000001u};
+	uint32_t cpu[4];
 
-	hash_more(h, target, strlen(target));
+	for (unsigned i = 0; i < sizeof(leaves) / sizeof(*leaves); i++) {
+		__cpuid_count(leaves[i], 0, cpu[0], cpu[1], cpu[2], cpu[3]);
+		if (leaves[i] == 1)
+			cpu[1] = 0; /* APIC id: differs from core to core */
+		hash_more(h, cpu, sizeof(cpu));
+	}
+	jit_server_identity(compiler);
+	hash_more(h, compiler, sizeof(compiler));
 	hash_more(h, shape, sizeof(shape));
 	hash_more(h, k->cfg.code, k->cfg.bytes);
-	/* The opcode functions are half of the input: hashed once. */
-	static uint64_t sems[2];
-	if (!sems[0]) {
-		uint64_t s[2] = {1, 2};
-
-		hash_more(s, jit_sem_bitcode, (size_t)(jit_sem_bitcode_end - jit_sem_bitcode));
-		memcpy(sems, s, sizeof(sems));
-	}
-	hash_more(h, sems, sizeof(sems));
 	memcpy(k->hash, h, sizeof(h));
 }
 
 /* On the compiler's thread, or on the caller's in eager mode; without J.lock. */
 static int compile(struct jit_kernel *k, jit_fn **fn, bool *cached)
 {
-	char name[64];
+	char keep[4096];
 	void *object = NULL;
 	size_t bytes = 0;
 	int r;
 
+	*cached = false;
 	if (k->cfg.refusal[0]) {
 		snprintf(k->why, sizeof(k->why), "%s", k->cfg.refusal);
 		return -ENOTSUP;
 	}
 	hash_kernel(k);
-	name_kernel(k, name, sizeof(name));
-	*cached = false;
 	if (!cache_read(k, &object, &bytes)) {
-		r = jit_llvm_load(object, bytes, name, fn, k->why, sizeof(k->why));
+		r = jit_elf_load(object, bytes, fn, k->why, sizeof(k->why));
 		free(object);
 		if (!r) {
 			*cached = true;
@@ -203,9 +174,11 @@ static int compile(struct jit_kernel *k, jit_fn **fn, bool *cached)
 		}
 	}
 	object = NULL;
-	r = jit_llvm_compile(&k->cfg, name, &k->shape, fn, &object, &bytes, k->why, sizeof(k->why));
+	if (cache_path(k, keep, sizeof(keep)))
+		keep[0] = 0;
+	r = jit_server_compile(&k->cfg, &k->shape, keep, &object, &bytes, k->why, sizeof(k->why));
 	if (!r)
-		cache_write(k, object, bytes);
+		r = jit_elf_load(object, bytes, fn, k->why, sizeof(k->why));
 	free(object);
 	return r;
 }
@@ -360,7 +333,9 @@ struct jit_kernel *jit_kernel_get(struct vm_port *p, uint64_t entry, const struc
 			*bucket = k;
 		}
 	}
-	if (k && mode == JIT_EAGER) {
+	if (k)
+		k->lockstep = mode == JIT_LOCKSTEP;
+	if (k && mode >= JIT_EAGER) {
 		if (k->state == COLD)
 			enqueue(k);
 		while (k->state == QUEUED)
@@ -380,11 +355,30 @@ static void interpreted(struct jit_kernel *k, uint64_t n)
 	pthread_mutex_unlock(&J.lock);
 }
 
+static uint64_t run_lockstep(struct jit_kernel *k, struct isa_exec *x, struct isa_wave *w,
+			     uint64_t budget)
+{
+	uint64_t compiled, done;
+	char why[512];
+
+	done = jit_lockstep(k->fn, k->entry, x, w, budget, &compiled, why, sizeof(why));
+	x->compiled += compiled;
+	if (why[0]) {
+		pthread_mutex_lock(&J.lock);
+		if (!J.difference[0])
+			memcpy(J.difference, why, sizeof(why));
+		pthread_mutex_unlock(&J.lock);
+	}
+	return done;
+}
+
 uint64_t jit_run(struct jit_kernel *k, struct isa_exec *x, struct isa_wave *w, uint64_t budget)
 {
-	uint64_t done = 0, n;
+	uint64_t done = 0, step = 1, n;
 	unsigned csr;
 
+	x->w = w;
+	x->half = 0;
 	if (!k)
 		return isa_run(x, w, budget);
 	/* Acquire: pairs with the release in compile_one(). */
@@ -396,14 +390,24 @@ uint64_t jit_run(struct jit_kernel *k, struct isa_exec *x, struct isa_wave *w, u
 	}
 	csr = _mm_getcsr();
 	_mm_setcsr(0x1f80); /* as in isa_run() */
+	if (__builtin_expect(k->lockstep, 0)) {
+		done = run_lockstep(k, x, w, budget);
+		_mm_setcsr(csr);
+		return done;
+	}
 	while (w->state == WAVE_RUN && done < budget) {
 		n = w->priv ? 0 : k->fn(x, w, k->entry, budget - done);
 		x->compiled += n;
 		done += n;
-		/* Not a place compiled code can start from: a trap handler, a callee, the middle
-		 * of a block. Interpret until it is one again. */
-		if (!n && w->state == WAVE_RUN)
-			done += isa_run(x, w, 1);
+		if (n) {
+			step = 1;
+		} else if (w->state == WAVE_RUN) {
+			/* Not a place compiled code can start from: a trap handler, a callee, the
+			 * middle of a block. Interpret until it is one again, asking less and less
+			 * often. */
+			done += isa_run(x, w, step < budget - done ? step : budget - done);
+			step += step < 64 ? step : 0;
+		}
 	}
 	_mm_setcsr(csr);
 	return done;
@@ -425,8 +429,11 @@ void jit_fini(void)
 	t = J.thread;
 	pthread_cond_signal(&J.work);
 	pthread_mutex_unlock(&J.lock);
-	if (join)
+	if (join) {
+		jit_server_interrupt();
 		pthread_join(t, NULL);
+	}
+	jit_server_stop();
 	pthread_mutex_lock(&J.lock);
 	for (unsigned b = 0; b < BUCKETS; b++)
 		for (struct jit_kernel *k = J.buckets[b], *next; k; k = next) {
@@ -446,6 +453,11 @@ void jit_stats(struct jit_stats *out)
 	pthread_mutex_lock(&J.lock);
 	*out = J.stats;
 	pthread_mutex_unlock(&J.lock);
+}
+
+const char *jit_difference(void)
+{
+	return J.difference;
 }
 
 const char *jit_refusal(const struct jit_kernel *k)

@@ -23,6 +23,7 @@ enum jit_mode {
 	JIT_OFF,   /* interpret everything */
 	JIT_ON,    /* compile in the background what is hot */
 	JIT_EAGER, /* compile at first use, waiting for it: for tests and benchmarks */
+	JIT_LOCKSTEP, /* the same, and interpret everything too, stopping where they differ */
 };
 
 /* The record of the kernel at entry, made at the first call; the same pointer afterwards as long
@@ -49,5 +50,7 @@ struct jit_stats {
 void jit_stats(struct jit_stats *out);
 /* Why k is not compiled: "" while it is or may become so. */
 const char *jit_refusal(const struct jit_kernel *k);
+/* JIT_LOCKSTEP: what the first difference of all was, "" before there is one. */
+const char *jit_difference(void);
 
 #endif

@@ -38,6 +38,12 @@ static bool is_direct(unsigned op)
 	case ISA_S_CBRANCH_VCCNZ:
 	case ISA_S_CBRANCH_EXECZ:
 	case ISA_S_CBRANCH_EXECNZ:
+	case ISA_S_CBRANCH_CDBGUSER:
+	case ISA_S_CBRANCH_CDBGSYS:
+	case ISA_S_CBRANCH_CDBGSYS_OR_USER:
+	case ISA_S_CBRANCH_CDBGSYS_AND_USER:
+	case ISA_S_SUBVECTOR_LOOP_BEGIN:
+	case ISA_S_SUBVECTOR_LOOP_END:
 	case ISA_S_CALL_B64:
 		return true;
 	}
@@ -73,7 +79,8 @@ static bool writes_exec(const struct isa_insn *in)
 	const char *n = isa_op_name(in->op);
 
 	return in->dst == OPR_EXEC_LO || in->dst == OPR_EXEC_HI || in->sdst == OPR_EXEC_LO ||
-	       strstr(n, "saveexec") || strstr(n, "wrexec") || strstr(n, "cmpx");
+	       strstr(n, "subvector") || strstr(n, "saveexec") || strstr(n, "wrexec") ||
+	       strstr(n, "cmpx");
 }
 
 /* A register number that is data defeats keeping registers out of memory. */
@@ -81,7 +88,7 @@ static bool needs_interpreter(const struct isa_insn *in)
 {
 	const char *n = isa_op_name(in->op);
 
-	return strstr(n, "movrel") || in->op == ISA_S_RFE_B64;
+	return strstr(n, "movrel") || strstr(n, "swaprel") || in->op == ISA_S_RFE_B64;
 }
 
 static int words_at(struct explore *e, uint32_t off, uint32_t *w, unsigned n)
@@ -160,9 +167,12 @@ static int explore(struct explore *e, struct jit_cfg *cfg, uint32_t entry)
 				if (to >= 0)
 					push(e, (uint32_t)to, to <= off ? RESUME : 0);
 			}
+			off += (uint32_t)n;
+			/* What was called comes back here. */
+			if (in.op == ISA_S_SWAPPC_B64 || in.op == ISA_S_CALL_B64)
+				push(e, off, RESUME);
 			if (is_uncond(in.op))
 				break;
-			off += (uint32_t)n;
 			if (is_direct(in.op) || writes_exec(&in))
 				push(e, off, 0);
 			if (may_stop(in.op) || jit_leaves_the_wave(in.op))
@@ -191,14 +201,13 @@ static int32_t block_at(const struct jit_cfg *c, int64_t off)
 
 static int collect(struct explore *e, struct jit_cfg *c)
 {
-	uint32_t i, n_insns = 0, n_blocks = 0, words = (c->bytes + 3) / 4;
+	uint32_t i, n_insns = 0, words = (c->bytes + 3) / 4, behind = 0;
 
 	for (i = 0; i < words; i++) {
 		n_insns += !!(e->mark[i] & SEEN);
-		n_blocks += (e->mark[i] & (SEEN | LEADER)) == (SEEN | LEADER);
 	}
 	c->insns = calloc(n_insns ? n_insns : 1, sizeof(*c->insns));
-	c->blocks = calloc(n_blocks ? n_blocks : 1, sizeof(*c->blocks));
+	c->blocks = calloc(n_insns ? n_insns : 1, sizeof(*c->blocks));
 	c->code = malloc(c->bytes ? c->bytes : 1);
 	if (!c->insns || !c->blocks || !c->code)
 		return -ENOMEM;
@@ -210,7 +219,9 @@ static int collect(struct explore *e, struct jit_cfg *c)
 
 		if (!(m & SEEN))
 			continue;
-		if (m & LEADER)
+		/* Code may be entered in the middle of an instruction: then the next one here is
+		 * not the one that runs next. */
+		if (m & LEADER || 4 * i != behind)
 			c->blocks[c->n_blocks++] = (struct jit_block){
 				.off = 4 * i,
 				.first = c->n_insns,
@@ -221,6 +232,7 @@ static int collect(struct explore *e, struct jit_cfg *c)
 		j = &c->insns[c->n_insns++];
 		j->off = 4 * i;
 		decode_at(e, 4 * i, &j->in);
+		behind = 4 * i + j->in.len;
 		b->n++;
 	}
 	for (i = 0; i < c->n_blocks; i++) {

@@ -45,18 +45,36 @@ void jit_cfg_free(struct jit_cfg *cfg);
 
 /* ---- code generation ----------------------------------------------------- */
 
-/* Compiles cfg for waves of that shape, as a function of that name, unique in the process.
- * object: the relocatable object it was made into, for the disk cache (malloc'd).
- * 0 or -errno with why filled. */
-int jit_llvm_compile(const struct jit_cfg *cfg, const char *name, const struct jit_shape *shape,
-		     jit_fn **fn, void **object, size_t *object_bytes, char *why, size_t whylen);
-/* The same from a cached object. */
-int jit_llvm_load(const void *object, size_t bytes, const char *name, jit_fn **fn, char *why,
-		  size_t whylen);
-/* "znver4 +avx512f,...": what object files are good for. "" when LLVM cannot be loaded. */
-const char *jit_llvm_target(void);
+/* The function every object has. */
+#define JIT_ENTRY "kernel"
 
-/* LLVM bitcode of every sem function, embedded. */
+/* In vgpu-jitc: compiles cfg for waves of that shape into an x86-64 relocatable object (malloc'd)
+ * with one function, JIT_ENTRY, of type jit_fn. 0 or -errno with why filled. */
+int jit_llvm_compile(const struct jit_cfg *cfg, const struct jit_shape *shape, void **object,
+		     size_t *object_bytes, char *why, size_t whylen);
+/* Has vgpu-jitc do it; keep: where it is to leave a copy, or "". One caller at a time. */
+int jit_server_compile(const struct jit_cfg *cfg, const struct jit_shape *shape, const char *keep,
+		       void **object, size_t *bytes, char *why, size_t whylen);
+/* Makes a compile that is under way fail, from another thread; then lets the compiler go. */
+void jit_server_interrupt(void);
+void jit_server_stop(void);
+/* Which compiler it would be; -errno when there is none. */
+int jit_server_identity(uint64_t out[4]);
+
+/* Puts an object into executable memory, for good. 0 or -errno with why filled. */
+int jit_elf_load(const void *object, size_t bytes, jit_fn **fn, char *why, size_t whylen);
+/* What compiled code may call; NULL for other names. */
+void *jit_export(const char *name);
+
+/* ---- lock step ----------------------------------------------------------- */
+
+/* As jit_run() of fn, entered at base, with the interpreter behind it block by block. On the first
+ * difference halts the wave with STOP_DIFFERS; why says which instruction, register and lane, and
+ * both values (else it is ""). *compiled: instructions run in compiled code. */
+uint64_t jit_lockstep(jit_fn *fn, uint64_t base, struct isa_exec *x, struct isa_wave *w,
+		      uint64_t budget, uint64_t *compiled, char *why, size_t whylen);
+
+/* LLVM bitcode of every sem function, embedded in vgpu-jitc. */
 extern const unsigned char jit_sem_bitcode[], jit_sem_bitcode_end[];
 
 #endif

@@ -9,7 +9,7 @@
  * Each block exists twice: for EXEC all ones, where masks vanish, and for any EXEC. EXEC is
  * looked at once per block; an instruction that changes it ends its block (jit_cfg.c).
  *
- * LLVM is loaded when the first kernel is compiled, never at start-up.
+ * This is code of vgpu-jitc, the compiler's own process (jit_server.c).
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,8 +22,6 @@
 #include <llvm-c/BitReader.h>
 #include <llvm-c/Core.h>
 #include <llvm-c/Error.h>
-#include <llvm-c/LLJIT.h>
-#include <llvm-c/Orc.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -31,37 +29,35 @@
 #include "isa/decode.h"
 #include "isa/jit_internal.h"
 
-#define LLVM_CALLS(X)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           \
-	X(LLVMContextCreate)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    \
-	X(LLVMContextDispose) X(LLVMCreateMemoryBufferWithMemoryRange) X(LLVMCreateMemoryBufferWithMemoryRangeCopy) X(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                          \
-		LLVMDisposeMemoryBuffer) X(LLVMParseBitcodeInContext2) X(LLVMDisposeModule) X(LLVMGetBufferStart)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               \
-		X(LLVMGetBufferSize) X(LLVMGetNamedFunction) X(LLVMGetFirstFunction) X(LLVMGetNextFunction) X(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  \
-			LLVMCountBasicBlocks) X(LLVMSetLinkage) X(LLVMSetVisibility) X(LLVMSetDLLStorageClass)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  \
-			X(LLVMGetValueName2) X(LLVMAddFunction) X(LLVMGetParam) X(LLVMFunctionType) X(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                          \
-				LLVMInt64TypeInContext) X(LLVMInt32TypeInContext) X(LLVMInt8TypeInContext)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      \
-				X(LLVMInt1TypeInContext) X(LLVMVoidTypeInContext) X(LLVMPointerTypeInContext) X(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                \
-					LLVMArrayType2) X(LLVMVectorType) X(LLVMConstInt) X(LLVMAddGlobal)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      \
-					X(LLVMSetInitializer) X(LLVMSetGlobalConstant) X(LLVMSetAlignment) X(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   \
-						LLVMConstStringInContext2) X(LLVMCreateBuilderInContext)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        \
-						X(LLVMDisposeBuilder) X(LLVMPositionBuilderAtEnd) X(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                            \
-							LLVMAppendBasicBlockInContext) X(LLVMBuildAlloca)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       \
-							X(LLVMBuildMemCpy) X(LLVMBuildStore) X(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 \
-								LLVMBuildLoad2) X(LLVMBuildAdd) X(LLVMBuildSub)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 \
-								X(LLVMBuildICmp) X(LLVMBuildCondBr) X(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                          \
-									LLVMBuildBr) X(LLVMBuildSwitch)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         \
-									X(LLVMAddCase) X(LLVMBuildRet) X(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       \
-										LLVMBuildRetVoid) X(LLVMGetInsertBlock)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         \
-										X(LLVMGetFirstGlobal) X(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        \
-											LLVMGetNextGlobal)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      \
-											X(LLVMBuildCall2)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       \
-												X(LLVMBuildGEP2) X(LLVMCreateEnumAttribute) X(LLVMCreateStringAttribute) X(LLVMAddAttributeAtIndex) X(LLVMRemoveEnumAttributeAtIndex) X(LLVMRemoveStringAttributeAtIndex) X(LLVMGetEnumAttributeKindForName) X(LLVMGetTargetFromTriple) X(LLVMGetDefaultTargetTriple) X(LLVMGetHostCPUName) X(LLVMGetHostCPUFeatures) X(LLVMCreateTargetMachine) X(LLVMDisposeTargetMachine) X(LLVMTargetMachineEmitToMemoryBuffer) X(LLVMDisposeMessage) X(LLVMRunPasses) X(LLVMCreatePassBuilderOptions) X(LLVMDisposePassBuilderOptions) X(LLVMGetErrorMessage) X(LLVMDisposeErrorMessage) X(LLVMOrcCreateLLJIT) X(LLVMOrcLLJITGetMainJITDylib) X(LLVMOrcLLJITAddObjectFile) X(LLVMOrcLLJITLookup) X(LLVMOrcLLJITMangleAndIntern) X(LLVMOrcAbsoluteSymbols) X(LLVMOrcJITDylibDefine) X(LLVMGetFirstBasicBlock) X(LLVMGetFirstInstruction) X( \
-													LLVMGetNextInstruction) X(LLVMGetInstructionOpcode) X(LLVMGetAllocatedType) X(LLVMABISizeOfType) X(LLVMGetModuleDataLayout)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             \
-													X(LLVMPrintModuleToFile) X(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             \
-														LLVMIsDeclaration) X(LLVMInitializeX86TargetInfo)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               \
-														X(LLVMInitializeX86Target) X(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   \
-															LLVMInitializeX86TargetMC)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              \
-															X(LLVMInitializeX86AsmPrinter)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                          \
-																X(LLVMInitializeX86AsmParser)
+#define LLVM_CALLS(X)                                                                                                                                                                                                                                                                                                                                                                                                                                                                           \
+	X(LLVMContextCreate)                                                                                                                                                                                                                                                                                                                                                                                                                                                                    \
+	X(LLVMContextDispose)                                                                                                                                                                                                                                                                                                                                                                                                                                                                   \
+	X(LLVMCreateMemoryBufferWithMemoryRange) X(LLVMDisposeMemoryBuffer) X(LLVMParseBitcodeInContext2) X(                                                                                                                                                                                                                                                                                                                                                                                    \
+		LLVMDisposeModule) X(LLVMGetBufferStart) X(LLVMGetBufferSize) X(LLVMGetNamedFunction) X(LLVMGetFirstFunction)                                                                                                                                                                                                                                                                                                                                                                   \
+		X(LLVMGetNextFunction) X(LLVMCountBasicBlocks) X(LLVMSetLinkage) X(LLVMSetVisibility) X(LLVMSetDLLStorageClass) X(                                                                                                                                                                                                                                                                                                                                                              \
+			LLVMGetValueName2) X(LLVMAddFunction) X(LLVMGetParam) X(LLVMFunctionType) X(LLVMInt64TypeInContext)                                                                                                                                                                                                                                                                                                                                                                     \
+			X(LLVMInt32TypeInContext) X(LLVMInt8TypeInContext) X(LLVMInt1TypeInContext) X(LLVMVoidTypeInContext) X(                                                                                                                                                                                                                                                                                                                                                                 \
+				LLVMPointerTypeInContext) X(LLVMArrayType2) X(LLVMVectorType) X(LLVMConstInt) X(LLVMAddGlobal)                                                                                                                                                                                                                                                                                                                                                                  \
+				X(LLVMSetInitializer) X(LLVMSetGlobalConstant) X(LLVMSetAlignment) X(LLVMConstStringInContext2) X(                                                                                                                                                                                                                                                                                                                                                              \
+					LLVMCreateBuilderInContext) X(LLVMDisposeBuilder) X(LLVMPositionBuilderAtEnd) X(LLVMAppendBasicBlockInContext)                                                                                                                                                                                                                                                                                                                                          \
+					X(LLVMBuildAlloca) X(LLVMBuildMemCpy) X(LLVMBuildStore) X(LLVMBuildLoad2) X(LLVMBuildAdd) X(                                                                                                                                                                                                                                                                                                                                                            \
+						LLVMBuildSub) X(LLVMBuildICmp) X(LLVMBuildCondBr) X(LLVMBuildBr) X(LLVMBuildSwitch)                                                                                                                                                                                                                                                                                                                                                             \
+						X(LLVMAddCase) X(LLVMBuildRet) X(LLVMBuildRetVoid) X(LLVMGetInsertBlock) X(                                                                                                                                                                                                                                                                                                                                                                     \
+							LLVMGetFirstGlobal) X(LLVMGetNextGlobal) X(LLVMBuildCall2) X(LLVMBuildGEP2) X(LLVMCreateEnumAttribute) X(LLVMCreateStringAttribute) X(LLVMAddAttributeAtIndex) X(LLVMRemoveEnumAttributeAtIndex) X(LLVMRemoveStringAttributeAtIndex) X(LLVMGetEnumAttributeKindForName) X(LLVMGetTargetFromTriple) X(LLVMGetDefaultTargetTriple) X(LLVMGetHostCPUName) X(LLVMGetHostCPUFeatures) X(LLVMCreateTargetMachine) X(LLVMDisposeTargetMachine) \
+							X(LLVMTargetMachineEmitToMemoryBuffer) X(LLVMDisposeMessage) X(                                                                                                                                                                                                                                                                                                                                                                         \
+								LLVMRunPasses) X(LLVMCreatePassBuilderOptions) X(LLVMDisposePassBuilderOptions)                                                                                                                                                                                                                                                                                                                                                 \
+								X(LLVMGetErrorMessage) X(LLVMDisposeErrorMessage) X(                                                                                                                                                                                                                                                                                                                                                                            \
+									LLVMGetFirstBasicBlock) X(LLVMGetFirstInstruction)                                                                                                                                                                                                                                                                                                                                                                      \
+									X(LLVMGetNextInstruction) X(LLVMGetInstructionOpcode) X(                                                                                                                                                                                                                                                                                                                                                                \
+										LLVMGetAllocatedType) X(LLVMABISizeOfType)                                                                                                                                                                                                                                                                                                                                                                      \
+										X(LLVMGetModuleDataLayout) X(                                                                                                                                                                                                                                                                                                                                                                                   \
+											LLVMPrintModuleToFile)                                                                                                                                                                                                                                                                                                                                                                                  \
+											X(LLVMIsDeclaration) X(                                                                                                                                                                                                                                                                                                                                                                                 \
+												LLVMInitializeX86TargetInfo)                                                                                                                                                                                                                                                                                                                                                                    \
+												X(LLVMInitializeX86Target) X(                                                                                                                                                                                                                                                                                                                                                                   \
+													LLVMInitializeX86TargetMC)                                                                                                                                                                                                                                                                                                                                                              \
+													X(LLVMInitializeX86AsmPrinter)                                                                                                                                                                                                                                                                                                                                                          \
+														X(LLVMInitializeX86AsmParser)
 
 static struct {
 #define FIELD(f) __typeof__(&f) f;
@@ -73,21 +69,9 @@ static struct {
 	pthread_mutex_t lock; /* LLJIT and the target machine are used by one compile at a time */
 	bool tried, ready;
 	char why[160];
-	LLVMOrcLLJITRef jit;
 	LLVMTargetMachineRef tm;
 	char *cpu, *features;
 } host = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* What compiled code may call, besides libm and libc. */
-static const struct {
-	const char *name;
-	void *addr;
-} exports[] = {
-	{"vm_access", (void *)vm_access},
-	{"vm_read", (void *)vm_read},
-	{"vm_write", (void *)vm_write},
-	{"isa_icache_invalidate", (void *)isa_icache_invalidate},
-};
 
 static int whyf(char *why, size_t n, int err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -133,37 +117,9 @@ static int load_llvm(void)
 	return 0;
 }
 
-static int define(const char *name, void *addr)
-{
-	LLVMJITEvaluatedSymbol sym = {.Address = (uintptr_t)addr,
-				      .Flags.GenericFlags = LLVMJITSymbolGenericFlagsExported |
-							    LLVMJITSymbolGenericFlagsCallable};
-	LLVMOrcCSymbolMapPair pair = {
-		.Name = L.LLVMOrcLLJITMangleAndIntern(host.jit, name),
-		.Sym = sym,
-	};
-
-	return take_error(L.LLVMOrcJITDylibDefine(L.LLVMOrcLLJITGetMainJITDylib(host.jit),
-						  L.LLVMOrcAbsoluteSymbols(&pair, 1)),
-			  name, host.why, sizeof(host.why));
-}
-
 /* With host.lock held. */
 static int host_init(char *why, size_t n)
 {
-	/* The functions of libm and libc that sem code and LLVM's lowering may call. */
-	static const char *const libs[] = {
-		"memcpy",        "memset",       "memmove",      "memcmp",     "sin",
-		"cos",           "exp2",         "log2",         "sqrt",       "sinf",
-		"cosf",          "exp2f",        "log2f",        "sqrtf",      "fma",
-		"fmaf",          "floor",        "floorf",       "ceil",       "ceilf",
-		"trunc",         "truncf",       "rint",         "rintf",      "nearbyint",
-		"nearbyintf",    "ldexp",        "ldexpf",       "frexp",      "frexpf",
-		"fmod",          "fmodf",        "fabs",         "fabsf",      "fmin",
-		"fminf",         "fmax",         "fmaxf",        "roundeven",  "roundevenf",
-		"scalbn",        "scalbnf",      "fegetround",   "fesetround", "__truncsfhf2",
-		"__extendhfsf2", "__truncdfhf2", "__truncsfbf2",
-	};
 	LLVMTargetRef target;
 	char *triple, *msg = NULL;
 	int r;
@@ -189,15 +145,6 @@ static int host_init(char *why, size_t n)
 	host.tm = L.LLVMCreateTargetMachine(target, triple, host.cpu, host.features,
 					    LLVMCodeGenLevelDefault, LLVMRelocPIC,
 					    LLVMCodeModelDefault);
-	r = take_error(L.LLVMOrcCreateLLJIT(&host.jit, NULL), "LLJIT", host.why, sizeof(host.why));
-	for (unsigned i = 0; !r && i < sizeof(exports) / sizeof(*exports); i++)
-		r = define(exports[i].name, exports[i].addr);
-	for (unsigned i = 0; !r && i < sizeof(libs) / sizeof(*libs); i++) {
-		void *a = dlsym(RTLD_DEFAULT, libs[i]);
-
-		if (a)
-			r = define(libs[i], a);
-	}
 	host.ready = !r;
 out:
 	L.LLVMDisposeMessage(triple);
@@ -307,12 +254,12 @@ static LLVMBasicBlockRef block(struct gen *g, const char *name)
 	return L.LLVMAppendBasicBlockInContext(g->c, g->fn, name);
 }
 
-/* Pointer to the local copy of VGPR code (wave32). */
+/* Pointer to the local copy of VGPR code, of the half being built. */
 static LLVMValueRef vgpr(struct gen *g, unsigned code)
 {
-	unsigned r = code - OPR_VGPR0;
+	unsigned r = code - OPR_VGPR0, n = g->shape.nvgpr;
 
-	return at(g, g->wl, WOFF(v) + sizeof(v32u) * (r < g->shape.nvgpr ? r : 0));
+	return at(g, g->wl, WOFF(v) + sizeof(v32u) * (g->half * n + (r < n ? r : 0)));
 }
 
 static void attr(struct gen *g, LLVMValueRef f, int index, const char *name)
@@ -388,7 +335,7 @@ static bool reads(const uint16_t *src, unsigned n, unsigned reg)
 	return false;
 }
 
-/* VOPD: two instructions, neither of which sees the other's result. Wave32 only. */
+/* VOPD: two instructions, neither of which sees the other's result. */
 static void call_dual(struct gen *g, const struct isa_insn *in)
 {
 	LLVMTypeRef v32 = L.LLVMVectorType(g->i32, 32);
@@ -414,29 +361,59 @@ static void call_dual(struct gen *g, const struct isa_insn *in)
 	}
 }
 
+/* Both halves of wave64. What the first writes of a lane mask (VOPC, carries) is put aside while
+ * the second runs: both read the scalars from before (run_wave64() of the interpreter). */
+static void call_halves(struct gen *g, const struct isa_insn *in)
+{
+	int64_t mask = isa_mask_dst(in);
+	LLVMValueRef before = NULL, after;
+	size_t off = mask == OPR_EXEC_LO ? WOFF(exec) : WOFF(s) + 4 * (size_t)mask;
+
+	if (mask >= 0)
+		before = get(g, g->i32, g->wl, off);
+	for (g->half = 0; g->half < 2; g->half++) {
+		if (in->y_op)
+			call_dual(g, in);
+		else
+			call_once(g, in);
+		if (mask < 0)
+			continue;
+		if (!g->half) {
+			after = get(g, g->i32, g->wl, off);
+			set(g, g->wl, off, before);
+		} else {
+			set(g, g->wl, off, after);
+		}
+	}
+	g->half = 0;
+}
+
 static void call_sem(struct gen *g, const struct isa_insn *in)
 {
-	bool halves = g->shape.wave64 && is_vector(in->fmt) && !(isa_flags[in->op] & OPF_ONCE);
-
-	if (in->y_op) {
+	if (g->shape.wave64 && is_vector(in->fmt) && !(isa_flags[in->op] & OPF_ONCE))
+		call_halves(g, in);
+	else if (in->y_op)
 		call_dual(g, in);
-	} else if (!halves) {
+	else
 		call_once(g, in);
-	} else {
-		for (unsigned h = 0; h < 2; h++) {
-			g->half = h;
-			call_once(g, in);
-		}
-		g->half = 0;
-	}
+}
+
+/* Ends the function with n instructions less than were charged. */
+static void give_back(struct gen *g, uint32_t n)
+{
+	L.LLVMBuildStore(
+		g->b,
+		L.LLVMBuildAdd(g->b, L.LLVMBuildLoad2(g->b, g->i64, g->left, ""), c64(g, n), ""),
+		g->left);
+	L.LLVMBuildBr(g->b, g->exit);
 }
 
 /* One instruction; afterwards, if it stopped the wave, control goes to the exit. False: control
  * does not go on behind it (or it has no meaning, g->missing). */
 static bool emit_insn(struct gen *g, const struct jit_insn *j, uint32_t undone)
 {
-	LLVMValueRef sem, stopped;
-	LLVMBasicBlockRef on, off;
+	LLVMValueRef sem, stopped, refused;
+	LLVMBasicBlockRef on, off, not_run, run;
 
 	sem = sem_of(g, j->in.op);
 	if (!sem)
@@ -464,12 +441,22 @@ static bool emit_insn(struct gen *g, const struct jit_insn *j, uint32_t undone)
 	off = block(g, "stop");
 	L.LLVMBuildCondBr(g->b, stopped, off, on);
 	L.LLVMPositionBuilderAtEnd(g->b, off);
-	/* The block was charged whole; give back what did not run. */
-	L.LLVMBuildStore(g->b,
-			 L.LLVMBuildAdd(g->b, L.LLVMBuildLoad2(g->b, g->i64, g->left, ""),
-					c64(g, undone), ""),
-			 g->left);
-	L.LLVMBuildBr(g->b, g->exit);
+	/* The block was charged whole; give back what did not run. The instruction itself ran,
+	 * unless it is what the wave stopped at. */
+	refused = L.LLVMBuildICmp(g->b, LLVMIntEQ, get(g, g->i8, g->wl, WOFF(state)),
+				  L.LLVMConstInt(g->i8, WAVE_HALTED, 0), "");
+	not_run = block(g, "halted");
+	run = block(g, "ran");
+	L.LLVMBuildCondBr(g->b, refused, not_run, run);
+	L.LLVMPositionBuilderAtEnd(g->b, not_run);
+	refused = L.LLVMBuildICmp(g->b, LLVMIntNE, get(g, g->i8, g->wl, WOFF(stop)),
+				  L.LLVMConstInt(g->i8, STOP_NONE, 0), "");
+	not_run = block(g, "refused");
+	L.LLVMBuildCondBr(g->b, refused, not_run, run);
+	L.LLVMPositionBuilderAtEnd(g->b, not_run);
+	give_back(g, undone + 1);
+	L.LLVMPositionBuilderAtEnd(g->b, run);
+	give_back(g, undone);
 	L.LLVMPositionBuilderAtEnd(g->b, on);
 	return true;
 }
@@ -493,6 +480,16 @@ static void emit_body(struct gen *g, const struct jit_block *bl, bool full)
 					L.LLVMBuildAdd(g->b, g->base, c64(g, t->off), ""), "");
 		L.LLVMBuildCondBr(g->b, taken, g->head[bl->next[1]], other);
 		L.LLVMPositionBuilderAtEnd(g->b, other);
+	} else if (bl->next[0] >= 0 && isa_flags[last->in.op] & OPF_BRANCH) {
+		/* A branch out of what is compiled, if it is taken. */
+		LLVMBasicBlockRef on = block(g, "on");
+
+		pc = get(g, g->i64, g->wl, WOFF(pc));
+		taken = L.LLVMBuildICmp(
+			g->b, LLVMIntNE, pc,
+			L.LLVMBuildAdd(g->b, g->base, c64(g, last->off + last->in.len), ""), "");
+		L.LLVMBuildCondBr(g->b, taken, g->exit, on);
+		L.LLVMPositionBuilderAtEnd(g->b, on);
 	}
 	if (bl->next[0] >= 0 && g->cfg->blocks[bl->next[0]].off == last->off + last->in.len)
 		L.LLVMBuildBr(g->b, g->head[bl->next[0]]);
@@ -685,25 +682,8 @@ static int emit_object(struct gen *g, void **object, size_t *bytes, char *why, s
 	return *object ? 0 : whyf(why, whylen, -ENOMEM, "no memory for %zu bytes", *bytes);
 }
 
-static int load_object(const void *object, size_t bytes, const char *name, jit_fn **fn, char *why,
-		       size_t whylen)
-{
-	LLVMOrcExecutorAddress addr = 0;
-	int r;
-
-	r = take_error(L.LLVMOrcLLJITAddObjectFile(
-			       host.jit, L.LLVMOrcLLJITGetMainJITDylib(host.jit),
-			       L.LLVMCreateMemoryBufferWithMemoryRangeCopy(object, bytes, name)),
-		       "link", why, whylen);
-	if (!r)
-		r = take_error(L.LLVMOrcLLJITLookup(host.jit, &addr, name), "look up", why, whylen);
-	if (!r)
-		*fn = (jit_fn *)(uintptr_t)addr;
-	return r;
-}
-
-int jit_llvm_compile(const struct jit_cfg *cfg, const char *name, const struct jit_shape *shape,
-		     jit_fn **fn, void **object, size_t *object_bytes, char *why, size_t whylen)
+int jit_llvm_compile(const struct jit_cfg *cfg, const struct jit_shape *shape, void **object,
+		     size_t *object_bytes, char *why, size_t whylen)
 {
 	struct gen g = {.cfg = cfg, .shape = *shape};
 	LLVMMemoryBufferRef buf;
@@ -733,50 +713,18 @@ int jit_llvm_compile(const struct jit_cfg *cfg, const char *name, const struct j
 	g.sem_type = L.LLVMFunctionType(L.LLVMVoidTypeInContext(g.c), (LLVMTypeRef[]){g.ptr, g.ptr},
 					2, 0);
 	claim_sems(&g);
-	emit_function(&g, name);
+	emit_function(&g, JIT_ENTRY);
 	if (g.missing)
 		r = whyf(why, whylen, -ENOTSUP, "%s has no meaning", g.missing);
 	else
 		r = emit_object(&g, object, object_bytes, why, whylen);
 	L.LLVMDisposeBuilder(g.b);
 	L.LLVMDisposeModule(g.m);
-	if (!r) {
-		r = load_object(*object, *object_bytes, name, fn, why, whylen);
-		if (r) {
-			free(*object);
-			*object = NULL;
-		}
-	}
 out_ctx:
 	L.LLVMDisposeMemoryBuffer(buf);
 	L.LLVMContextDispose(g.c);
 	free(g.head);
 out_lock:
-	pthread_mutex_unlock(&host.lock);
-	return r;
-}
-
-const char *jit_llvm_target(void)
-{
-	static char text[4096];
-	char why[128];
-
-	pthread_mutex_lock(&host.lock);
-	if (!text[0] && !host_init(why, sizeof(why)))
-		snprintf(text, sizeof(text), "%s %s", host.cpu, host.features);
-	pthread_mutex_unlock(&host.lock);
-	return text;
-}
-
-int jit_llvm_load(const void *object, size_t bytes, const char *name, jit_fn **fn, char *why,
-		  size_t whylen)
-{
-	int r;
-
-	pthread_mutex_lock(&host.lock);
-	r = host_init(why, whylen);
-	if (!r)
-		r = load_object(object, bytes, name, fn, why, whylen);
 	pthread_mutex_unlock(&host.lock);
 	return r;
 }
