@@ -6,7 +6,7 @@
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-enum { LIVE = 24, STEPS = 6000, SEED = 20250611 };
+enum { LIVE = 24, STEPS = 20000, SEED = 20250611 };
 
 struct event {
 	uint32_t id;
@@ -146,7 +146,7 @@ static uint64_t random_quad(struct rng *r)
 }
 
 /* What would not end, would kill the kernel, or answers with times. */
-static bool harmless(unsigned nr, uint64_t *q)
+static bool harmless(unsigned nr, unsigned size, uint64_t *q)
 {
 	struct kfd_ioctl_wait_events_args *w = (void *)q;
 	struct kfd_ioctl_criu_args *c = (void *)q;
@@ -163,7 +163,7 @@ static bool harmless(unsigned nr, uint64_t *q)
 	case KFD_NR_DBG_TRAP:
 		/* An enabled debugger makes RUNTIME_ENABLE wait for it; 0 to 5 may be processes. */
 		d->pid = d->pid == NO_GPU ? (uint32_t)getpid() : 999999;
-		return d->op != KFD_IOC_DBG_TRAP_ENABLE;
+		return size >= 8 && d->op != KFD_IOC_DBG_TRAP_ENABLE;
 	default:
 		return true;
 	}
@@ -183,7 +183,7 @@ static void random_call(int fd, struct rng *r)
 
 	for (unsigned i = 0; i < quads; i++)
 		q[i] = random_quad(r);
-	if (!harmless(nr, q))
+	if (!harmless(nr, size, q))
 		return;
 	memcpy(before, q, quads * 8);
 	for (unsigned i = 0; i < size / 8 && i < quads; i++) {
