@@ -5,6 +5,8 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 sets=${*:-unit san vgpu virt e2e}
 log=build/tests/log
+# Compiled kernels stay in the build, not in the home of whoever tests.
+export VGPU_JIT_CACHE="${VGPU_JIT_CACHE-$PWD/build/jit-cache}"
 mkdir -p "$log"
 passed=0 failed=0 skipped=0 bad=
 
