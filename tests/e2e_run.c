@@ -88,7 +88,7 @@ Test(run, logits_of_the_cpu_reference)
 
 Test(run, logits_of_the_device)
 {
-	check_logits("--device=virt", 1e-2);
+	check_logits("--device=virt", 1e-3); /* activations and KV are f32 there too */
 }
 
 /* ---- greedy ids ---- */
@@ -146,7 +146,7 @@ Test(run, greedy_ids_of_the_cpu_reference)
 
 Test(run, greedy_ids_of_the_device)
 {
-	check_ids("--device=virt", 1e-2);
+	check_ids("--device=virt", 1e-3);
 }
 
 /* ---- what runs where, and how many bytes ---- */
@@ -181,7 +181,7 @@ Test(run, no_isa_no_text)
 					 " --ids " PROMPT8 " -n 2 2>&1 >/dev/null");
 
 	cr_assert_eq(r.status, 1, "%s", r.out);
-	cr_assert(r.len > 0);
+	cr_assert(strstr(r.out, "instruction set is switched off"), "%s", r.out);
 	free(r.out);
 }
 
@@ -277,6 +277,108 @@ Test(run, virt_and_vgpu_leave_the_same_trace)
 	expect(0, "",
 	       "grep -A 5 '\"ids\"' %s/out.a >%s/1; grep -A 5 '\"ids\"' %s/out.b | cmp - %s/1", dir,
 	       dir, dir, dir);
+}
+
+/* ---- nothing stays ---- */
+
+static json_t *stats(int want, const char *command)
+{
+	struct result r = shell("rm -f %s/stats; VGPU_STATS=%s/stats " BAREWAVE " %s 2>&1", dir,
+				dir, command);
+	char path[256];
+	json_t *o;
+
+	cr_assert_eq(r.status, want, "%s: %s", command, r.out);
+	free(r.out);
+	snprintf(path, sizeof(path), "%s/stats", dir);
+	o = json_load_file(path, 0, NULL);
+	cr_assert(o, "%s left no counters", command);
+	return o;
+}
+
+/* What the virtual kernel counts when the process ends, after success and after every kind of
+ * failure that comes with an open device. Two buffers are the kernel's own and no ioctl frees them:
+ * the pages of its trap handler, made by ACQUIRE_VM, and the event page, which FREE_MEMORY refuses
+ * from the first CREATE_EVENT on (kfd_events.c). */
+Test(run, nothing_stays_at_exit)
+{
+	enum { TRAP_PAGES = 2 * 4096, EVENT_PAGE = 32768 };
+	static const struct {
+		int status;
+		const char *args;
+		bool queue;
+	} t[] = {
+		{0, "run --device=virt -m " DEMO " --ids " PROMPT8 " -n 64 --ignore-eos", true},
+		{0, "info --device=virt", false},
+		{0,
+		 "launch --device=virt tests/data/codeobj/reloc.co pick --grid 1 --block 32"
+		 " --arg zero:128 --arg u32:0",
+		 true},
+		/* a memory fault */
+		{1,
+		 "launch --device=virt tests/data/bench-kernels/vecadd.co vecadd --grid 64"
+		 " --block 256 --arg zero:4K --arg zero:4K --arg zero:4K --arg u32:16384",
+		 true},
+		/* a bad kernel, found when the device is open */
+		{1, "run --device=virt --kernels tests/data/bench-kernels -m " DEMO " --ids 1 -n 1",
+		 true},
+		/* more than there is */
+		{1, "vgpu --set gtt=16M -- " BAREWAVE " run -m " DEMO " --ids 1 -n 1", true},
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		json_t *o = stats(t[i].status, t[i].args), *v,
+		       *kernel = json_object_get(o, "kernel");
+		const char *key;
+		unsigned counters = 0;
+
+		json_object_foreach(json_object_get(o, "live"), key, v)
+		{
+			cr_expect_eq(json_integer_value(v), 0, "%s: %s %lld", t[i].args, key,
+				     json_integer_value(v));
+			counters++;
+		}
+		cr_assert_geq(counters, 10u);
+		for (const char *const *k = (const char *const[]){"bos", "mappings", "queues",
+								  "events", "doorbell_maps", NULL};
+		     *k; k++)
+			cr_assert(json_object_get(json_object_get(o, "live"), *k), "%s", *k);
+		cr_expect_eq(number(kernel, "bos"), t[i].queue ? 2 : 1, "%s", t[i].args);
+		cr_expect_eq(number(kernel, "bytes"), TRAP_PAGES + (t[i].queue ? EVENT_PAGE : 0),
+			     "%s", t[i].args);
+		json_decref(o);
+	}
+}
+
+/* The counters count. (BXFI_MAP: Criterion's, of a test that runs a test program.) */
+Test(run, what_stays_is_counted)
+{
+	json_t *o = stats(0, "vgpu -- env -u BXFI_MAP build/tests/virt_driver"
+			     " --filter driver/leaves_all_behind");
+	json_t *live = json_object_get(o, "live");
+
+	/* the queue's ring, end-of-pipe buffer, save area and page; the trap handler; ours */
+	cr_assert_eq(number(live, "bos"), 6);
+	cr_assert_eq(number(live, "mappings"), 6 + 1, "and the event page");
+	cr_assert_eq(number(live, "queues"), 1);
+	cr_assert_eq(number(live, "events"), 4);
+	cr_assert_eq(number(live, "doorbell_maps"), 1);
+	json_decref(o);
+}
+
+/* The driver asks no environment and does not know the virtual device's name. Of the program only
+ * what starts something under the virtual device does. */
+Test(run, driver_has_no_test_hook)
+{
+	struct result r = shell("llvm-nm-19 -A -u build/libbarewave.a build/tools/*.o |"
+				" grep -E '(getenv|environ)$'");
+
+	cr_assert_eq(lines(r.out), 2u, "%s", r.out);
+	cr_assert(strstr(r.out, "tools/device.o: "), "%s", r.out);
+	cr_assert(strstr(r.out, "tools/vgpu.o: "), "it collects --set: %s", r.out);
+	free(r.out);
+	expect(1, "", "llvm-strings-19 -n 4 build/libbarewave.a | grep -i vgpu");
+	expect(0, "/dev/kfd", "llvm-strings-19 build/libbarewave.a | grep -x /dev/kfd");
 }
 
 /* ---- bad input ---- */

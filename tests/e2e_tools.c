@@ -97,7 +97,8 @@ Test(tools, no_device_one_sentence)
 		cr_skip_test("SKIP: no_device_one_sentence: this machine has /dev/kfd");
 	refused("/dev/kfd", BAREWAVE " info 2>&1");
 	refused("--device=virt", BAREWAVE " info --device=auto 2>&1");
-	refused("no compute device: /nonexistent/kfd does not exist;", BAREWAVE " info --device=/nonexistent/kfd 2>&1");
+	refused("no compute device: /nonexistent/kfd does not exist;",
+		BAREWAVE " info --device=/nonexistent/kfd 2>&1");
 	refused("--device=virt", BAREWAVE " launch tests/data/bench-kernels/vecadd.co vecadd"
 					  " --grid 1 --block 256 --arg zero:4 --arg zero:4"
 					  " --arg zero:4 --arg u32:1 2>&1");
@@ -508,7 +509,8 @@ Test(tools, launch_reports_what_waves_die_of)
 	} t[] = {
 		{{0xbf800000, 0xbf900002}, "an abort (exception 1) at PC 0x", "wave aborted"},
 		{{0xbf800000, 0xbf900007}, "a trap (exception 2) at PC 0x", "wave trap"},
-		{{0xbf800000, 0xbfff0000}, "an illegal instruction (exception 4) at PC 0x",
+		{{0xbf800000, 0xbfff0000},
+		 "an illegal instruction (exception 4) at PC 0x",
 		 "illegal instruction"},
 		/* v_add_nc_u32 v0, s0, 2;  v_mov_b32 v1, s1;  v_mov_b32 v2, 1;
 		 * global_atomic_add_u32 v[0:1], v2, off: askew in the arguments */
@@ -533,8 +535,7 @@ Test(tools, launch_reports_what_waves_die_of)
 		cr_assert(strstr(r.out, t[i].driver), "no '%s' in: %s", t[i].driver, r.out);
 		/* the second instruction, or the fourth */
 		line = strstr(r.out, "(kernel 0x");
-		cr_assert(line && strstr(line, i == 3 ? " +16): global_atomic_add_u32"
-						      : " +4): "),
+		cr_assert(line && strstr(line, i == 3 ? " +16): global_atomic_add_u32" : " +4): "),
 			  "%s", r.out);
 		/* the driver takes the queue away as soon as it knows: not all come so far */
 		log = shell("grep -c 'trap handler reports' %s/log%zu", dir, i);

@@ -148,6 +148,16 @@ Test(driver, fork_starts_anew)
 	close_device();
 }
 
+/* What the counters at exit look like then: e2e_run reads them. */
+Test(driver, leaves_all_behind)
+{
+	struct bo *b;
+
+	open_device();
+	cr_assert_eq(bo_create(dev.memory, &(struct bo_desc){.owner = "left", .size = 8192}, &b),
+		     0);
+}
+
 /* ---- buffers ---- */
 
 Test(bo, kinds_and_accounts)
