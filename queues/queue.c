@@ -231,6 +231,11 @@ uint32_t queue_id(const struct queue *q)
 	return q->id;
 }
 
+uint64_t queue_va(const struct queue *q)
+{
+	return bo_va(q->page_bo) + offsetof(struct queue_page, queue);
+}
+
 const struct queue_plan *queue_plan_of(const struct queue *q)
 {
 	return &q->plan;

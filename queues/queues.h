@@ -106,6 +106,7 @@ void queue_barrier(struct queue_batch *b, struct signal *const deps[5], struct s
 void queue_commit(struct queue_batch *b);
 
 uint32_t queue_id(const struct queue *q);
+uint64_t queue_va(const struct queue *q); /* of its amd_queue_t: hidden_queue_ptr */
 const struct queue_plan *queue_plan_of(const struct queue *q);
 uint64_t queue_read_index(const struct queue *q);  /* acquire; packets consumed */
 uint64_t queue_write_index(const struct queue *q); /* packets submitted */

@@ -415,6 +415,7 @@ Test(tools, launch_fills_hidden_arguments)
 {
 	uint32_t w[32];
 	uint16_t h[64];
+	uint64_t q[3];
 
 	expect(0, "waves",
 	       BAREWAVE " launch --device=virt tests/data/codeobj/hidden.co hidden"
@@ -434,6 +435,13 @@ Test(tools, launch_fills_hidden_arguments)
 	for (int i = 10; i < 16; i++)
 		cr_assert_eq(w[i], 0u, "global offsets are 0");
 	cr_assert_eq(h[32], 3, "grid dimensions");
+	expect(0, "waves",
+	       BAREWAVE " launch --device=virt tests/data/codeobj/hidden.co queue --grid 1 --block 1"
+			" --arg out:24:%s/o",
+	       dir);
+	cr_assert_eq(load("o", q, sizeof(q)), sizeof(q));
+	cr_assert_neq(q[0], 0u);
+	cr_assert_eq(q[1], 1024u, "packets of the queue that hidden_queue_ptr points at");
 }
 
 /* 64 KiB of work on 4 KiB buffers. */

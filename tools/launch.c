@@ -176,6 +176,7 @@ static int dispatch(struct launch *l, struct bw_device *d, struct co_program *p,
 
 	l->shape.shared_base = ap->lds_base;
 	l->shape.private_base = ap->scratch_base;
+	l->shape.queue_ptr = queue_va(d->queue);
 	memset(kernarg, 0, k->kernarg_bytes);
 	launch_args_write(k, l->args, own_lds, kernarg);
 	co_fill_hidden(k, &l->shape, kernarg);

@@ -10,3 +10,15 @@ __attribute__((amdgpu_kernel, visibility("protected"))) void hidden(GLOBAL unsig
 	for (unsigned i = 0; i < 32; i++)
 		out[i] = implicit[i];
 }
+
+/* hidden_queue_ptr, and what stands there as the queue's size. The builtin makes the compiler ask
+ * for the argument; its own value is undefined in code object v5. */
+__attribute__((amdgpu_kernel, visibility("protected"))) void queue(GLOBAL unsigned long *out)
+{
+	const CONST char *implicit = __builtin_amdgcn_implicitarg_ptr();
+	const CONST char *ptr = *(const CONST char *const CONST *)(implicit + 200);
+
+	out[0] = (unsigned long)ptr;
+	out[1] = *(const CONST unsigned *)(ptr + 24);
+	out[2] = (unsigned long)__builtin_amdgcn_queue_ptr();
+}
