@@ -1,4 +1,5 @@
 #include "engine/exec.h"
+#include "engine/draft.h"
 #include "engine/programs.h"
 #include "engine/ref.h"
 #include "engine/zones.h"
@@ -21,7 +22,7 @@ struct shape {
 	void **buf[PLAN_SLOTS]; /* host addresses of the tensors, for nodes on the CPU */
 };
 
-#define MAX_SHAPES 2
+#define MAX_SHAPES DRAFT_GRAPHS
 
 struct engine {
 	struct bw_device *dev;
@@ -73,51 +74,22 @@ static uint64_t offset_of(const struct engine *e, const struct shape *s, uint32_
 
 /* ---- coming up ----------------------------------------------------------------- */
 
-static int build_graphs(struct engine *e, char *err, size_t errlen)
+/* The draft's parts become the engine's. */
+static int draft(struct engine *e, const struct engine_opts *o, char *err, size_t errlen)
 {
-	uint32_t tokens[MAX_SHAPES] = {1, e->batch};
-
-	while (e->n_shapes < (e->batch > 1 ? 2u : 1u)) {
-		int ret = graph_build(e->m, tokens[e->n_shapes], e->n_ctx, &e->shape[e->n_shapes].g,
-				      err, (unsigned)errlen);
-
-		if (ret < 0)
-			return ret;
-		e->n_shapes++;
-	}
-	return 0;
-}
-
-static int make_plan(struct engine *e, const struct engine_opts *o, char *err, size_t errlen)
-{
-	const struct queue_plan *qp = queue_plan_of(e->dev->queue);
-	const struct graph *graphs[MAX_SHAPES] = {e->shape[0].g, e->shape[1].g};
-	struct plan_opts po = {
-		.all_logits = o->all_logits,
-		.rules = o->rules,
-		.kernels =
-			{
-				.disabled = o->disabled,
-				.n_disabled = o->n_disabled,
-				.kernarg_bytes = programs_kernarg_bytes,
-				.ctx = e->programs,
-			},
-	};
-	int ret = plan_create(graphs, e->n_shapes, &po, &e->plan, err, errlen);
+	struct engine_draft d;
+	int ret = engine_draft(e->m, o, queue_plan_of(e->dev->queue), &d, err, errlen);
 
 	if (ret < 0)
 		return ret;
-	ret = programs_plan(e->programs, e->plan);
-	if (ret >= 0)
-		ret = plan_add_queue(e->plan, qp);
-	if (ret < 0)
-		return fail(err, errlen, ret, "plan: %s", strerror(-ret));
-	for (uint32_t i = 0; i < e->n_shapes; i++) {
+	e->n_ctx = d.n_ctx;
+	e->batch = d.batch;
+	e->n_shapes = d.n_graphs;
+	e->programs = d.programs;
+	e->plan = d.plan;
+	for (uint32_t i = 0; i < d.n_graphs; i++) {
+		e->shape[i].g = d.graph[i];
 		e->shape[i].pg = &e->plan->graphs[i];
-		if (e->shape[i].pg->packets > qp->ring_bytes / 64)
-			return fail(err, errlen, -ENOSPC,
-				    "a step has %u packets; the queue's ring holds %" PRIu64,
-				    e->shape[i].pg->packets, qp->ring_bytes / 64);
 	}
 	return 0;
 }
@@ -154,8 +126,32 @@ static int make_buffers(struct engine *e, char *err, size_t errlen)
 	return 0;
 }
 
+/* What two loads of the same tensor of the same file have in common: the file's content is not
+ * looked at, its place is. FNV-1a. */
+static uint64_t identity_of(const struct engine *e, const struct tensor *w)
+{
+	const struct gguf *g = e->m->gguf;
+	const uint64_t what[] = {g->size, (uint64_t)((const uint8_t *)w->file - g->base),
+				 (uint64_t)w->type};
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (const char *c = g->name; *c; c++)
+		h = (h ^ (uint8_t)*c) * 0x100000001b3u;
+	for (size_t i = 0; i < sizeof(what); i++)
+		h = (h ^ ((const uint8_t *)what)[i]) * 0x100000001b3u;
+	return h;
+}
+
+static int load_weight(struct engine *e, const struct tensor *w, const struct plan_place *p)
+{
+	struct bo *bo = e->bo[PLAN_WEIGHTS];
+
+	layout_store(p->layout, w->file, (char *)bo_host(bo) + p->offset, w->ne[0], w->ne[1]);
+	return memory_place(bo, w->name, bo_va(bo) + p->offset, p->bytes, identity_of(e, w));
+}
+
 /* The one copy of each weight, in its device layout. Graphs share places: first come. */
-static void load_weights(struct engine *e)
+static int load_weights(struct engine *e)
 {
 	for (uint32_t i = 0; i < e->n_shapes; i++) {
 		const struct shape *s = &e->shape[i];
@@ -164,17 +160,20 @@ static void load_weights(struct engine *e)
 			const struct tensor *w = &s->g->tensors[t];
 			const struct plan_place *p = &s->pg->place[t];
 			bool done = false;
+			int ret;
 
 			for (uint32_t j = 0; j < i && p->bo == PLAN_WEIGHTS; j++)
 				for (uint32_t u = 0; u < e->shape[j].g->n_tensors; u++)
 					done |= e->shape[j].pg->place[u].bo == PLAN_WEIGHTS &&
 						e->shape[j].pg->place[u].offset == p->offset;
-			if (w->kind == TENSOR_WEIGHT && p->bo == PLAN_WEIGHTS && !done)
-				layout_store(p->layout, w->file,
-					     (char *)bo_host(e->bo[PLAN_WEIGHTS]) + p->offset,
-					     w->ne[0], w->ne[1]);
+			if (w->kind != TENSOR_WEIGHT || p->bo != PLAN_WEIGHTS || done)
+				continue;
+			ret = load_weight(e, w, p);
+			if (ret < 0)
+				return ret;
 		}
 	}
+	return 0;
 }
 
 static void load_tables(struct engine *e)
@@ -255,12 +254,8 @@ static int make_scratch(struct engine *e)
 
 static int bring_up(struct engine *e, const struct engine_opts *o, char *err, size_t errlen)
 {
-	int ret = build_graphs(e, err, errlen);
+	int ret = draft(e, o, err, errlen);
 
-	if (ret >= 0)
-		ret = programs_open(o->kernels_dir, &e->programs, err, errlen);
-	if (ret >= 0)
-		ret = make_plan(e, o, err, errlen);
 	if (ret >= 0 && o->strict && hold_to_plan(e) < 0)
 		ret = fail(err, errlen, -ENOMEM, "out of memory");
 	if (ret >= 0)
@@ -273,8 +268,9 @@ static int bring_up(struct engine *e, const struct engine_opts *o, char *err, si
 	if (ret < 0)
 		return fail(err, errlen, ret, "signal: %s",
 			    kfd_reason()[0] ? kfd_reason() : strerror(-ret));
-	if (e->bo[PLAN_WEIGHTS])
-		load_weights(e);
+	ret = e->bo[PLAN_WEIGHTS] ? load_weights(e) : 0;
+	if (ret < 0)
+		return fail(err, errlen, ret, "weights: %s", strerror(-ret));
 	if (e->bo[PLAN_TABLES])
 		load_tables(e);
 	zones_fill(e->plan, -1, e->bo);
@@ -300,10 +296,6 @@ int engine_create(struct bw_device *dev, const struct model *m, const struct eng
 		return fail(err, errlen, -ENOMEM, "out of memory");
 	e->dev = dev;
 	e->m = m;
-	e->n_ctx = o->n_ctx ? o->n_ctx : m->hp.n_ctx;
-	e->batch = o->batch ? o->batch : ENGINE_BATCH;
-	if (!o->batch && e->batch > e->n_ctx)
-		e->batch = e->n_ctx;
 	e->timeout_ns = o->timeout_ns ? o->timeout_ns : DEFAULT_TIMEOUT;
 	ret = bring_up(e, o, err, errlen);
 	if (ret < 0) {

@@ -87,22 +87,22 @@ static uint32_t alloc_flags(const struct bo_desc *d)
 
 void bo_enter(const struct bo *b, enum ledger_kind kind)
 {
-	ledger_enter(b->m->ledger, &(struct ledger_record){
-					   .ns = memory_now_ns(),
-					   .va = b->base,
-					   .size = b->size,
-					   .asked = b->asked,
-					   .handle = b->handle,
-					   .owner = b->owner,
-					   .generation = b->generation,
-					   .kind = kind,
-					   .placement = (uint8_t)b->placement,
-					   .coherence = (uint8_t)b->coherence,
-					   .scope = (uint8_t)mem_scope_kind_of(b->scope),
-					   .readonly = b->readonly,
-					   .executable = b->executable,
-					   .host = b->host != NULL,
-				   });
+	memory_enter(b->m, &(struct ledger_record){
+				   .ns = memory_now_ns(),
+				   .va = b->base,
+				   .size = b->size,
+				   .asked = b->asked,
+				   .handle = b->handle,
+				   .owner = b->owner,
+				   .generation = b->generation,
+				   .kind = kind,
+				   .placement = (uint8_t)b->placement,
+				   .coherence = (uint8_t)b->coherence,
+				   .scope = (uint8_t)mem_scope_kind_of(b->scope),
+				   .readonly = b->readonly,
+				   .executable = b->executable,
+				   .host = b->host != NULL,
+			   });
 }
 
 /* ---- address space -------------------------------------------------------------- */

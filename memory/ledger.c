@@ -17,6 +17,7 @@
 struct owner {
 	char *name;
 	uint64_t live, peak, count;
+	bool owns; /* a BO once; other names are of things inside one */
 };
 
 /* One BO, alive or dead: what a fault is looked up in. */
@@ -225,6 +226,7 @@ static void account(struct ledger *l, struct owner *o, int64_t bytes, int count)
 {
 	uint64_t live = l->map->live + (uint64_t)bytes;
 
+	o->owns = true;
 	o->live += (uint64_t)bytes;
 	o->count += (uint64_t)count;
 	if (o->live > o->peak)
@@ -310,10 +312,18 @@ uint64_t ledger_read(const struct ledger *l, uint64_t first, struct ledger_recor
 
 unsigned ledger_usage(const struct ledger *l, struct memory_usage *rows, unsigned n)
 {
-	for (unsigned i = 0; i < l->nowners && i < n; i++)
-		rows[i] = (struct memory_usage){l->owners[i].name, l->owners[i].live,
-						l->owners[i].peak, l->owners[i].count};
-	return l->nowners;
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < l->nowners; i++) {
+		const struct owner *o = &l->owners[i];
+
+		if (!o->owns)
+			continue;
+		if (found < n)
+			rows[found] = (struct memory_usage){o->name, o->live, o->peak, o->count};
+		found++;
+	}
+	return found;
 }
 
 uint64_t ledger_live(const struct ledger *l)

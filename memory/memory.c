@@ -328,6 +328,21 @@ uint64_t memory_quarantined(const struct memory *m)
 	return v;
 }
 
+void memory_watch(struct memory *m, void (*fn)(void *ctx, const struct ledger_record *r), void *ctx)
+{
+	memory_lock(m);
+	m->watch = fn;
+	m->watch_ctx = ctx;
+	memory_unlock(m);
+}
+
+void memory_enter(struct memory *m, const struct ledger_record *r)
+{
+	ledger_enter(m->ledger, r);
+	if (m->watch)
+		m->watch(m->watch_ctx, r);
+}
+
 int memory_place(struct bo *bo, const char *name, uint64_t va, uint64_t size, uint64_t identity)
 {
 	struct memory *m = bo->m;
@@ -343,17 +358,17 @@ int memory_place(struct bo *bo, const char *name, uint64_t va, uint64_t size, ui
 		rc = -ENOMEM;
 		goto out;
 	}
-	ledger_enter(m->ledger, &(struct ledger_record){
-					.ns = memory_now_ns(),
-					.va = va,
-					.size = size,
-					.asked = size,
-					.handle = bo->handle,
-					.owner = owner,
-					.generation = bo->generation,
-					.kind = LEDGER_PLACE,
-					.identity = identity,
-				});
+	memory_enter(m, &(struct ledger_record){
+				.ns = memory_now_ns(),
+				.va = va,
+				.size = size,
+				.asked = size,
+				.handle = bo->handle,
+				.owner = owner,
+				.generation = bo->generation,
+				.kind = LEDGER_PLACE,
+				.identity = identity,
+			});
 out:
 	memory_unlock(m);
 	return rc;

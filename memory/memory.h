@@ -186,6 +186,10 @@ uint64_t memory_ledger(const struct memory *m, uint64_t first, struct ledger_rec
 int memory_place(struct bo *bo, const char *name, uint64_t va, uint64_t size, uint64_t identity);
 /* The ledger's shared mapping (docs/ledger.md): a memfd of this process. */
 int memory_ledger_fd(const struct memory *m);
+/* Calls fn with every record as it is entered, under the lock (asking is allowed, making buffers is
+ * not). fn NULL: no more. */
+void memory_watch(struct memory *m, void (*fn)(void *ctx, const struct ledger_record *r),
+		  void *ctx);
 /* Bytes of address space given to nobody because they were freed a short while ago. */
 uint64_t memory_quarantined(const struct memory *m);
 /* Enters memory the kernel keeps until the process ends (the event page): counted, looked up, not

@@ -50,6 +50,8 @@ struct memory {
 	struct mem_limit *limits; /* owners are the ledger's copies */
 	unsigned nlimits;
 	uint64_t rng;
+	void (*watch)(void *ctx, const struct ledger_record *r);
+	void *watch_ctx;
 	/* Freed ranges that wait, oldest first. */
 	struct bo *quarantine, **quarantine_end;
 	uint64_t quarantined; /* bytes */
@@ -71,6 +73,7 @@ uint64_t memory_now_ns(void);
 void *memory_reserve_cpu(uint64_t va, uint64_t size, int how);
 /* Room in the ledger for the rest of every life, and for n more records. */
 int memory_ledger_room(struct memory *m, unsigned n);
+void memory_enter(struct memory *m, const struct ledger_record *r);
 /* -EDQUOT with a reason. */
 int memory_limit_check(const struct memory *m, const char *owner, uint64_t bytes);
 void bo_enter(const struct bo *b, enum ledger_kind kind);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memory/ledger_view.h"
 #include "queues/device.h"
 #include "tools/tool.h"
 
@@ -97,6 +98,21 @@ int device_open_placed(const char *text, const struct queue_opts *q, const struc
 	if (bw_device_open(&o, out, why, sizeof(why)))
 		return tool_fail("%s; --device=virt uses the virtual gfx1151 instead", why);
 	return TOOL_OK;
+}
+
+int device_save_ledger(const struct bw_device *d, const char *path)
+{
+	char self[64], why[512];
+	void *image = NULL;
+	size_t bytes;
+	int rc = TOOL_OK;
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", memory_ledger_fd(d->memory));
+	if (ledger_view_read_file(self, &image, &bytes, why, sizeof(why)) ||
+	    tool_write_file(path, image, bytes, why, sizeof(why)))
+		rc = tool_fail("%s", why);
+	free(image);
+	return rc;
 }
 
 int device_close(struct bw_device *d)

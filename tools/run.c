@@ -37,8 +37,10 @@ static const char help[] =
 	"  --disable NAME       leave a kernel (matmul_q8_0) or operation (matmul) to the CPU\n"
 	"  --logits FILE        raw little-endian f32 logits of every evaluated "
 	"position\n"
-	"  --strict-footprint   fail on any allocation outside the plan\n" TOOL_DEVICE_HELP
-	"  --json               the result as JSON\n"
+	"  --strict-footprint   fail on any allocation outside the plan\n"
+	"  --budget MIB         refuse, with the smallest that works, when the process needs more\n"
+	"  --ledger FILE        save the ledger at the end, for 'barewave mem --ledger "
+	"FILE'\n" TOOL_DEVICE_HELP "  --json               the result as JSON\n"
 	"  --help               this text\n" PLACEMENT_HELP;
 
 struct run {
@@ -488,6 +490,8 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 		{"device", required_argument, NULL, 'd'},
 		{"disable", required_argument, NULL, 'D'},
 		{"strict-footprint", no_argument, NULL, 'S'},
+		{"ledger", required_argument, NULL, 'L'},
+		{"budget", required_argument, NULL, 'B'},
 		PLACEMENT_OPTIONS,
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
@@ -549,6 +553,13 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 			break;
 		case 'S':
 			r->o.strict = true;
+			break;
+		case 'B':
+			rc = parse_number(self, "--budget", optarg, UINT64_MAX >> 20, &r->o.budget);
+			r->o.budget <<= 20;
+			break;
+		case 'L':
+			r->o.ledger_path = optarg;
 			break;
 		case 'j':
 			r->json = true;

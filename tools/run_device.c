@@ -1,9 +1,11 @@
 /* `barewave run` on the device: the executor, and the ledger's view of what it took. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/exec.h"
 #include "queues/device.h"
+#include "tools/price.h"
 #include "tools/run_engine.h"
 
 #define MAX_OWNERS   64
@@ -15,6 +17,7 @@ struct device_engine {
 	struct engine *engine;
 	struct engine_decline *declines;
 	unsigned n_declines;
+	const char *ledger_path;
 };
 
 static int step(void *self, const int32_t *ids, uint32_t n, uint32_t pos0, const float **logits,
@@ -113,13 +116,39 @@ static bool measured_peak(void *self, uint64_t *bytes)
 static int engine_close(void *self)
 {
 	struct device_engine *e = self;
-	int rc = TOOL_OK;
+	int rc = TOOL_OK, closed;
 
+	if (e->open && e->ledger_path)
+		rc = device_save_ledger(&e->dev, e->ledger_path);
 	engine_destroy(e->engine);
-	if (e->open)
-		rc = device_close(&e->dev);
+	if (e->open) {
+		closed = device_close(&e->dev);
+		rc = rc ? rc : closed;
+	}
 	free(e->declines);
 	free(e);
+	return rc;
+}
+
+/* What cannot fit is refused here, before the device is opened. Without a topology there is no
+ * price; then opening the device says what is missing. */
+static int check_price(const struct run_options *o, const struct model *m,
+		       const struct engine_opts *eo)
+{
+	char text[768];
+	struct price p;
+	int rc;
+
+	if (access("/sys/class/kfd/kfd/topology/generation_id", R_OK))
+		return TOOL_OK;
+	rc = price_make(m, o->model_path, eo, NULL, 0, o->budget, &p);
+	if (rc)
+		return rc;
+	if (p.footprint.refuses >= 0) {
+		footprint_refusal(p.draft.plan, &p.footprint, text, sizeof(text));
+		rc = tool_fail("%s: %s", o->model_path, text);
+	}
+	price_free(&p);
 	return rc;
 }
 
@@ -142,11 +171,15 @@ int run_engine_device(const struct run_options *o, const struct model *m, struct
 
 	if (!e)
 		return tool_fail("out of memory");
+	e->ledger_path = o->ledger_path;
 	e->declines = calloc(MAX_DECLINES, sizeof(*e->declines));
 	if (!e->declines) {
 		rc = tool_fail("out of memory");
 		goto out;
 	}
+	rc = check_price(o, m, &eo);
+	if (rc)
+		goto out;
 	rc = device_open_placed(o->device, &q, &o->rules, &e->dev);
 	if (rc)
 		goto out;

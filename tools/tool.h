@@ -20,7 +20,7 @@ struct command {
 	int (*run)(const struct command *self, int argc, char **argv);
 };
 
-extern const struct command cmd_info, cmd_run, cmd_co, cmd_launch, cmd_vgpu;
+extern const struct command cmd_info, cmd_plan, cmd_run, cmd_mem, cmd_co, cmd_launch, cmd_vgpu;
 
 /* "barewave: ..." and a newline on stderr. */
 __attribute__((format(printf, 1, 2))) void tool_say(const char *fmt, ...);
@@ -73,6 +73,8 @@ int device_open(const char *text, const struct queue_opts *q, struct bw_device *
 /* The same with placement rules (NULL: none). */
 int device_open_placed(const char *text, const struct queue_opts *q, const struct bo_rules *r,
 		       struct bw_device *out);
+/* The ledger as it is now, for 'barewave mem --ledger'. TOOL_FAILED is said. */
+int device_save_ledger(const struct bw_device *d, const char *path);
 /* Closes; TOOL_FAILED and a sentence when something was still alive. */
 int device_close(struct bw_device *d);
 /* Prepends libvgpu.so, found beside this program, to LD_PRELOAD. TOOL_FAILED with a sentence. */

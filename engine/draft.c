@@ -1,0 +1,113 @@
+#include "engine/draft.h"
+#include "engine/ref.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int build_graphs(struct engine_draft *d, const struct model *m, char *err, size_t errlen)
+{
+	const uint32_t tokens[DRAFT_GRAPHS] = {1, d->batch};
+
+	while (d->n_graphs < (d->batch > 1 ? 2u : 1u)) {
+		int ret = graph_build(m, tokens[d->n_graphs], d->n_ctx, &d->graph[d->n_graphs], err,
+				      (unsigned)errlen);
+
+		if (ret < 0)
+			return ret;
+		d->n_graphs++;
+	}
+	return 0;
+}
+
+static int check_ring(const struct plan *p, const struct queue_plan *q, char *err, size_t errlen)
+{
+	for (uint32_t i = 0; i < p->n_graphs; i++) {
+		if (p->graphs[i].packets <= q->ring_bytes / 64)
+			continue;
+		snprintf(err, errlen, "a step has %u packets; the queue's ring holds %" PRIu64,
+			 p->graphs[i].packets, q->ring_bytes / 64);
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+static int make_plan(struct engine_draft *d, const struct engine_opts *o,
+		     const struct queue_plan *q, char *err, size_t errlen)
+{
+	const struct graph *graphs[DRAFT_GRAPHS] = {d->graph[0], d->graph[1]};
+	const struct plan_opts po = {
+		.all_logits = o->all_logits,
+		.rules = o->rules,
+		.kernels =
+			{
+				.disabled = o->disabled,
+				.n_disabled = o->n_disabled,
+				.kernarg_bytes = programs_kernarg_bytes,
+				.ctx = d->programs,
+			},
+	};
+	int ret = plan_create(graphs, d->n_graphs, &po, &d->plan, err, errlen);
+
+	if (ret < 0)
+		return ret;
+	ret = programs_plan(d->programs, d->plan);
+	if (ret >= 0)
+		ret = plan_add_queue(d->plan, q);
+	if (ret < 0) {
+		snprintf(err, errlen, "plan: %s", strerror(-ret));
+		return ret;
+	}
+	return check_ring(d->plan, q, err, errlen);
+}
+
+/* Packets, addresses and the CPU reference's scratch, as exec.c:prebuild() and make_scratch(). */
+static uint64_t host_bytes(const struct engine_draft *d)
+{
+	uint64_t bytes = 0, scratch = 0;
+
+	for (uint32_t i = 0; i < d->n_graphs; i++) {
+		const struct graph *g = d->graph[i];
+
+		bytes += PLAN_SLOTS * (g->n_nodes + 1) * sizeof(struct aql_dispatch);
+		bytes += PLAN_SLOTS * g->n_tensors * sizeof(void *);
+		if (ref_scratch_bytes(g) > scratch)
+			scratch = ref_scratch_bytes(g);
+	}
+	return bytes + scratch;
+}
+
+int engine_draft(const struct model *m, const struct engine_opts *o, const struct queue_plan *q,
+		 struct engine_draft *out, char *err, size_t errlen)
+{
+	struct engine_draft d = {
+		.n_ctx = o->n_ctx ? o->n_ctx : m->hp.n_ctx,
+		.batch = o->batch ? o->batch : ENGINE_BATCH,
+	};
+	int ret;
+
+	if (!o->batch && d.batch > d.n_ctx)
+		d.batch = d.n_ctx;
+	ret = build_graphs(&d, m, err, errlen);
+	if (ret >= 0)
+		ret = programs_open(o->kernels_dir, &d.programs, err, errlen);
+	if (ret >= 0)
+		ret = make_plan(&d, o, q, err, errlen);
+	if (ret < 0) {
+		engine_draft_free(&d);
+		return ret;
+	}
+	d.host_bytes = host_bytes(&d);
+	*out = d;
+	return 0;
+}
+
+void engine_draft_free(struct engine_draft *d)
+{
+	plan_free(d->plan);
+	programs_close(d->programs);
+	for (uint32_t i = 0; i < DRAFT_GRAPHS; i++)
+		graph_free(d->graph[i]);
+	memset(d, 0, sizeof(*d));
+}

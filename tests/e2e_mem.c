@@ -1,0 +1,212 @@
+/* barewave mem and plan, and the promises of a run: as planned, once, returned. */
+#include <jansson.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "tests/shell.h"
+
+#define DEMO "data/demo/story-4m-q8_0.gguf"
+
+TestSuite(mem, .init = shell_setup, .fini = shell_teardown, .timeout = 240);
+
+static json_t *json_of(const struct result *r)
+{
+	json_error_t e;
+	json_t *j = json_loads(r->out, 0, &e);
+
+	cr_assert(j, "%s in: %s", e.text, r->out);
+	return j;
+}
+
+static json_int_t number(const json_t *o, const char *key)
+{
+	cr_assert(json_is_integer(json_object_get(o, key)), "%s", key);
+	return json_integer_value(json_object_get(o, key));
+}
+
+Test(mem, a_saved_ledger)
+{
+	struct result r = shell(BAREWAVE " run --device=virt -m " DEMO " -p Once -n 4 --ledger %s/l"
+					 " 2>&1",
+				dir);
+	json_t *j, *l, *owner;
+	size_t i;
+	bool kv = false;
+
+	cr_assert_eq(r.status, 0, "%s", r.out);
+	free(r.out);
+	r = shell(BAREWAVE " mem --ledger %s/l --json --svg %s/p.svg --html %s/p.html", dir, dir,
+		  dir);
+	cr_assert_eq(r.status, 0, "%s", r.out);
+	j = json_of(&r);
+	l = json_object_get(j, "ledger");
+	cr_assert(l);
+	cr_expect_gt(number(l, "things"), 40, "one for each weight");
+	cr_expect_eq(number(l, "duplicate_count"), 0, "a weight is resident twice");
+	json_array_foreach(json_object_get(l, "owners"), i, owner)
+	{
+		if (strcmp(json_string_value(json_object_get(owner, "owner")), "kv"))
+			continue;
+		kv = true;
+		cr_expect(number(owner, "live") > 0 &&
+			  number(owner, "peak") == number(owner, "live"));
+		cr_expect(json_is_null(json_object_get(owner, "written_never_read")),
+			  "nobody can know");
+	}
+	cr_expect(kv);
+	cr_expect_gt(json_array_size(json_object_get(l, "map")), 10);
+	cr_expect_null(json_object_get(j, "kernel"));
+	json_decref(j);
+	free(r.out);
+	expect(0, "xmlns=\"http://www.w3.org/2000/svg\"", "head -c 200 %s/p.svg", dir);
+	expect(0, "transient:activations", "cat %s/p.html", dir);
+	expect(0, "resident twice: 0 of ", BAREWAVE " mem --ledger %s/l", dir);
+}
+
+Test(mem, not_a_ledger)
+{
+	refused("does not start with", BAREWAVE " mem --ledger " DEMO " 2>&1");
+	refused("No such file", BAREWAVE " mem --ledger /no/such 2>&1");
+	refused("no such process", BAREWAVE " mem --pid 4194304 2>&1");
+	expect(2, "wanted one of --pid and --ledger", BAREWAVE " mem 2>&1");
+	expect(2, "--trace needs --pid", BAREWAVE " mem --ledger x --trace 1 2>&1");
+	refused("nothing to draw", BAREWAVE " mem --pid $$ --svg %s/x 2>&1", dir);
+}
+
+/* Any process has a view from outside; what is not there is unknown, not 0. */
+Test(mem, a_process_without_a_ledger)
+{
+	struct result r = shell(BAREWAVE " mem --pid $$ --json");
+	json_t *j = json_of(&r), *k = json_object_get(j, "kernel");
+
+	cr_expect(json_is_null(json_object_get(j, "ledger")));
+	cr_expect(json_is_null(json_object_get(k, "fdinfo_gtt")));
+	cr_expect(json_is_null(json_object_get(k, "kfd_vram")));
+	cr_expect(json_is_null(json_object_get(k, "traced_created")));
+	json_decref(j);
+	free(r.out);
+	expect(0, "unknown", BAREWAVE " mem --pid $$");
+}
+
+/* The ledger of a running process is read while it runs. */
+Test(mem, a_running_process)
+{
+	struct result r = shell(
+		"(" BAREWAVE " run --device=virt -m " DEMO " -p Once -n 400 >/dev/null 2>&1 & "
+		"echo $!; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep "
+		"0.1; " BAREWAVE
+		" mem --pid $! 2>/dev/null >%s/m && grep -q '^weights  *4751360' %s/m && "
+		"break; done; kill $!; cat %s/m) 2>/dev/null",
+		dir, dir, dir);
+
+	cr_assert(strstr(r.out, "ledger of process") && strstr(r.out, "the same by its ledger"),
+		  "%s", r.out);
+	cr_assert(strstr(r.out, "weights"), "%s", r.out);
+	free(r.out);
+}
+
+/* A copy of another machine's proc and sys: descriptors of one client count once. */
+Test(mem, the_kernels_counters)
+{
+	struct result r = shell(
+		"cd %s && mkdir -p proc/77/fd proc/77/fdinfo sys/class/kfd/kfd/proc/77/queues/0 && "
+		"for i in 5 6; do printf 'pos:\\t0\\ndrm-driver:\\tamdgpu\\ndrm-client-id:\\t9\\n"
+		"drm-memory-vram:\\t8 KiB\\ndrm-memory-gtt: \\t1024 KiB\\ndrm-memory-cpu: \\t0 "
+		"KiB\\n'"
+		" >proc/77/fdinfo/$i; done && printf 'drm-driver:\\tamdgpu\\ndrm-client-id:\\t10\\n"
+		"drm-resident-gtt:\\t2 MiB\\ndrm-resident-vram:\\t0\\n' >proc/77/fdinfo/7 && "
+		"printf 'drm-driver:\\ti915\\ndrm-client-id:\\t11\\ndrm-memory-gtt:\\t5 KiB\\n'"
+		" >proc/77/fdinfo/8 && printf 4096 >sys/class/kfd/kfd/proc/77/vram_51200",
+		dir);
+	json_t *j, *k;
+
+	cr_assert_eq(r.status, 0, "%s", r.out);
+	free(r.out);
+	r = shell(BAREWAVE " mem --pid 77 --root %s --json", dir);
+	cr_assert_eq(r.status, 0);
+	j = json_of(&r);
+	k = json_object_get(j, "kernel");
+	cr_expect_eq(number(k, "drm_clients"), 2);
+	cr_expect_eq(number(k, "fdinfo_gtt"), (1 << 20) + (2 << 20));
+	cr_expect_eq(number(k, "fdinfo_vram"), 8192);
+	cr_expect_eq(number(k, "fdinfo_cpu"), 0, "a zero that the kernel says is known");
+	cr_expect_eq(number(k, "kfd_vram"), 4096);
+	cr_expect_eq(number(k, "kfd_queues"), 1);
+	json_decref(j);
+	free(r.out);
+}
+
+/* ---- plan ---- */
+
+Test(mem, plan_and_run_agree_to_the_byte)
+{
+	static const char *const options[] = {"", "--align 'transient:*=4096'", "--redzone 64"};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		struct result p =
+			shell(BAREWAVE " plan --device=virt -m " DEMO " -c 64 --batch 3 --json %s",
+			      options[i]);
+		struct result r = shell(BAREWAVE " run --device=virt -m " DEMO
+						 " --ids 1,2,3 -n 8 -c 64 --json %s",
+					options[i]);
+		json_t *plan = json_of(&p), *ran = json_of(&r), *row, *other;
+		size_t a, b;
+
+		cr_expect_eq(number(plan, "device_bytes"), number(ran, "planned_bytes"));
+		cr_expect_eq(number(ran, "planned_bytes"), number(ran, "measured_peak_bytes"));
+		cr_expect_eq(json_array_size(json_object_get(plan, "owners")),
+			     json_array_size(json_object_get(ran, "footprint")));
+		json_array_foreach(json_object_get(plan, "owners"), a, row)
+		{
+			const char *name = json_string_value(json_object_get(row, "owner"));
+			bool found = false;
+
+			json_array_foreach(json_object_get(ran, "footprint"), b, other)
+			{
+				if (strcmp(name,
+					   json_string_value(json_object_get(other, "owner"))))
+					continue;
+				found = true;
+				cr_expect_eq(number(row, "granted"),
+					     number(other, "measured_peak_bytes"), "%s", name);
+			}
+			cr_expect(found, "%s", name);
+		}
+		json_decref(plan);
+		json_decref(ran);
+		free(p.out);
+		free(r.out);
+	}
+}
+
+Test(mem, a_budget_is_refused_before_the_device_is_opened)
+{
+	struct result r =
+		shell(BAREWAVE " run --device=virt -m " DEMO " --ids 1,2,3 -n 8 --budget 8 2>&1");
+	const char *at = strstr(r.out, "the smallest budget that works with this context is ");
+	unsigned long mib;
+
+	cr_assert_eq(r.status, 1, "%s", r.out);
+	cr_assert(at, "%s", r.out);
+	cr_assert(strstr(r.out, "weights 4751360"), "%s", r.out);
+	mib = strtoul(at + strlen("the smallest budget that works with this context is "), NULL,
+		      10);
+	free(r.out);
+	expect(0, "stopped: length",
+	       BAREWAVE " run --device=virt -m " DEMO " --ids 1,2,3 -n 8 --budget %lu 2>&1",
+	       mib + 1);
+	expect(1, "does not fit: budget has",
+	       BAREWAVE " plan --device=virt -m " DEMO " -c 64 --budget %lu 2>&1", mib - 2);
+}
+
+Test(mem, plan_names_the_ceiling_that_is_too_low)
+{
+	expect(1, "does not fit: GTT has 16777216 bytes (16777216 less 0 in use), needed are ",
+	       BAREWAVE " vgpu --set gtt=16M -- " BAREWAVE " plan -m " DEMO " -c 64 2>&1");
+	expect(1, "does not fit: GTT has",
+	       BAREWAVE " vgpu --set gtt=16M -- " BAREWAVE " run -m " DEMO " --ids 1 -n 1 2>&1");
+	expect(2, "no model given", BAREWAVE " plan 2>&1");
+	refused("wanted at most qwen3.context_length",
+		BAREWAVE " plan --device=virt -m " DEMO " -c 100000 2>&1");
+	refused("cannot read", BAREWAVE " plan --topology /no/such -m " DEMO " 2>&1");
+}

@@ -1,0 +1,278 @@
+/* barewave plan: every byte a run will take, and whether it fits, before a device is opened. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/model.h"
+#include "engine/tokenizer.h"
+#include "tools/placement.h"
+#include "tools/price.h"
+
+static const char help[] =
+	"Usage: barewave plan -m MODEL [OPTIONS]\n\n"
+	"Bytes by owner of a run of MODEL, the kernel's rounding included, against every ceiling\n"
+	"of the machine, with the one that binds. No device is opened. The exit status is 1 when\n"
+	"it does not fit, with the arithmetic.\n\n"
+	"  -m, --model FILE     GGUF v2 or v3, architecture qwen3\n"
+	"  -c, --ctx N          context slots (default: what the model was trained for)\n"
+	"  --batch N            tokens of a prompt that are taken in one step (default 16)\n"
+	"  --all-logits         keep logits of every token of a step (run --logits)\n"
+	"  --budget MIB         may the whole process take no more than this?\n"
+	"  --kernels DIR        code objects NAME.co from DIR instead of the built-in ones\n"
+	"  --disable NAME       leave a kernel or operation to the CPU\n"
+	"  --topology DIR       for the machine of a copied "
+	"/sys/class/kfd/kfd/topology\n" TOOL_DEVICE_HELP
+	"  --json               everything, as JSON\n"
+	"  --help               this text\n" PLACEMENT_HELP;
+
+struct plan_command {
+	const char *model_path, *topology, *device;
+	struct engine_opts o;
+	const char *disabled[16];
+	struct bo_rules rules;
+	uint64_t budget;
+	bool json;
+};
+
+static const char *title(const struct footprint_ceiling *c)
+{
+	static char text[64];
+
+	snprintf(text, sizeof(text), "%s%s", c->name, c->advisory ? " (advice)" : "");
+	return text;
+}
+
+static void text_ceilings(const struct footprint *f, const struct footprint_machine *m)
+{
+	printf("\n%-28s %16s %16s %16s\n", "ceiling", "free", "needed", "left");
+	for (int i = 0; i < CEILING_COUNT; i++) {
+		const struct footprint_ceiling *c = &f->ceiling[i];
+		uint64_t has = c->limit > c->used ? c->limit - c->used : 0;
+
+		if (i == CEILING_BUDGET && !c->limit)
+			continue;
+		printf("%-28s ", title(c));
+		if (c->known)
+			printf("%16" PRIu64 " %16" PRIu64 " %16" PRId64 "%s\n", has, c->need,
+			       (int64_t)(has - c->need), i == f->binds ? "  <- binds" : "");
+		else
+			printf("%16s %16" PRIu64 " %16s\n", "unknown", c->need, "unknown");
+	}
+	if (m->huge_largest.known)
+		printf("largest free block: %s\n", tool_bytes(m->huge_largest.v));
+	else
+		printf("largest free block: unknown\n");
+}
+
+static void report_text(const struct plan_command *c, const struct price *p)
+{
+	const struct plan *plan = p->draft.plan;
+	const struct footprint *f = &p->footprint;
+
+	printf("%s, context %u, steps of at most %u tokens\n\n", c->model_path, p->draft.n_ctx,
+	       p->draft.batch);
+	printf("%-28s %16s %16s %8s\n", "bytes by owner", "asked", "granted", "buffers");
+	for (uint32_t i = 0; i < plan->n_rows; i++)
+		printf("%-28s %16" PRIu64 " %16" PRIu64 " %8u\n", plan->rows[i].owner,
+		       plan->rows[i].bytes, plan->rows[i].granted, plan->rows[i].count);
+	printf("%-28s %16s %16" PRIu64 "\n", "on the device", "", f->device);
+	printf("%-28s %16s %16" PRIu64 "\n", "page tables, at most", "", f->page_tables);
+	printf("%-28s %16s %16" PRIu64 "\n", "the kernel's own, at most", "", f->kernel);
+	if (f->host.known)
+		printf("%-28s %16s %16" PRIu64 "\n%-28s %16s %16" PRIu64 "\n", "process, host side",
+		       "", f->host.v, "whole process", "", f->process.v);
+	else
+		printf("%-28s %16s %16s\n", "process, host side", "", "unknown");
+	text_ceilings(f, &p->machine);
+}
+
+static json_t *json_ceilings(const struct footprint *f)
+{
+	json_t *a = json_array();
+
+	for (int i = 0; i < CEILING_COUNT; i++) {
+		const struct footprint_ceiling *c = &f->ceiling[i];
+
+		if (i == CEILING_BUDGET && !c->limit)
+			continue;
+		json_array_append_new(
+			a, json_pack("{s:s s:s s:o s:o s:I s:b s:b}", "name", c->name, "rule",
+				     c->rule, "limit",
+				     c->known ? json_integer((json_int_t)c->limit) : json_null(),
+				     "used",
+				     c->known ? json_integer((json_int_t)c->used) : json_null(),
+				     "needed", (json_int_t)c->need, "advisory", c->advisory,
+				     "binds", i == f->binds));
+	}
+	return a;
+}
+
+static int report_json(const struct price *p, const char *refusal)
+{
+	const struct plan *plan = p->draft.plan;
+	const struct footprint *f = &p->footprint;
+	json_t *o = json_object(), *rows = json_array();
+
+	for (uint32_t i = 0; i < plan->n_rows; i++)
+		json_array_append_new(rows,
+				      json_pack("{s:s s:I s:I s:i}", "owner", plan->rows[i].owner,
+						"bytes", (json_int_t)plan->rows[i].bytes, "granted",
+						(json_int_t)plan->rows[i].granted, "buffers",
+						(int)plan->rows[i].count));
+	json_object_set_new(o, "n_ctx", json_integer(p->draft.n_ctx));
+	json_object_set_new(o, "batch", json_integer(p->draft.batch));
+	json_object_set_new(o, "owners", rows);
+	json_object_set_new(o, "device_bytes", json_integer((json_int_t)f->device));
+	json_object_set_new(o, "page_table_bytes_at_most",
+			    json_integer((json_int_t)f->page_tables));
+	json_object_set_new(o, "kernel_bytes_at_most", json_integer((json_int_t)f->kernel));
+	json_object_set_new(o, "host_bytes",
+			    f->host.known ? json_integer((json_int_t)f->host.v) : json_null());
+	json_object_set_new(o, "process_bytes",
+			    f->process.known ? json_integer((json_int_t)f->process.v)
+					     : json_null());
+	json_object_set_new(o, "ceilings", json_ceilings(f));
+	json_object_set_new(o, "fits", json_boolean(f->refuses < 0));
+	json_object_set_new(o, "refusal", refusal ? json_string(refusal) : json_null());
+	return tool_print_json(o);
+}
+
+static int execute(const struct plan_command *c)
+{
+	struct gguf *gguf = NULL;
+	struct model *model = NULL;
+	struct tokenizer *tok = NULL;
+	struct price p;
+	char err[512], refusal[768] = "";
+	int rc;
+
+	if (gguf_open(c->model_path, &gguf, err, sizeof(err)) ||
+	    model_load(gguf, &model, err, sizeof(err))) {
+		rc = tool_fail("%s", err);
+		goto out;
+	}
+	if (c->o.n_ctx > model->hp.n_ctx) {
+		rc = tool_fail("%s: --ctx %u, wanted at most %s.context_length %u", c->model_path,
+			       c->o.n_ctx, model->arch_name, model->hp.n_ctx);
+		goto out;
+	}
+	/* A run has its tokenizer in memory; a file without one still has a plan. */
+	if (tokenizer_create(gguf, &tok, err, sizeof(err)))
+		tok = NULL;
+	rc = price_make(model, c->model_path, &c->o, c->topology, 0, c->budget, &p);
+	if (rc)
+		goto out;
+	if (p.footprint.refuses >= 0)
+		footprint_refusal(p.draft.plan, &p.footprint, refusal, sizeof(refusal));
+	if (c->json)
+		rc = report_json(&p, refusal[0] ? refusal : NULL);
+	else
+		report_text(c, &p);
+	if (fflush(stdout))
+		rc = tool_fail("stdout: %s", strerror(errno));
+	if (refusal[0])
+		rc = tool_fail("%s: %s", c->model_path, refusal);
+	price_free(&p);
+out:
+	tokenizer_free(tok);
+	model_free(model);
+	gguf_close(gguf);
+	return rc;
+}
+
+static int parse_u32(const struct command *self, const char *name, const char *text, uint32_t *out)
+{
+	uint64_t v;
+
+	if (!tool_u64(text, UINT32_MAX, &v) || !v)
+		return tool_usage(self, "%s '%s', wanted a number from 1", name, text);
+	*out = (uint32_t)v;
+	return TOOL_OK;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"model", required_argument, NULL, 'm'},
+		{"ctx", required_argument, NULL, 'c'},
+		{"batch", required_argument, NULL, 'b'},
+		{"all-logits", no_argument, NULL, 'a'},
+		{"budget", required_argument, NULL, 'B'},
+		{"kernels", required_argument, NULL, 'K'},
+		{"disable", required_argument, NULL, 'D'},
+		{"topology", required_argument, NULL, 't'},
+		{"device", required_argument, NULL, 'd'},
+		PLACEMENT_OPTIONS,
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	static struct plan_command c;
+	int o, rc = TOOL_OK;
+
+	c.o.disabled = c.disabled;
+	c.o.rules = &c.rules;
+	while (!rc && (o = getopt_long(argc, argv, ":m:c:h", options, NULL)) != -1) {
+		switch (o) {
+		case 'm':
+			c.model_path = optarg;
+			break;
+		case 'c':
+			rc = parse_u32(self, "-c", optarg, &c.o.n_ctx);
+			break;
+		case 'b':
+			rc = parse_u32(self, "--batch", optarg, &c.o.batch);
+			break;
+		case 'a':
+			c.o.all_logits = true;
+			break;
+		case 'B':
+			if (!tool_u64(optarg, UINT64_MAX >> 20, &c.budget) || !c.budget)
+				return tool_usage(self, "--budget '%s', wanted MiB", optarg);
+			c.budget <<= 20;
+			break;
+		case 'K':
+			c.o.kernels_dir = optarg;
+			break;
+		case 'D':
+			if (c.o.n_disabled == sizeof(c.disabled) / sizeof(c.disabled[0]))
+				return tool_usage(self, "more than %u --disable", c.o.n_disabled);
+			c.disabled[c.o.n_disabled++] = optarg;
+			break;
+		case 't':
+			c.topology = optarg;
+			break;
+		case 'd':
+			c.device = optarg;
+			break;
+		case 'j':
+			c.json = true;
+			break;
+		case 'h':
+			return tool_help(self);
+		default:
+			if (!placement_is(o))
+				return tool_bad_option(self, o, argv);
+			rc = placement_option(self, o, optarg, &c.rules);
+		}
+	}
+	if (rc)
+		return rc;
+	if (optind < argc)
+		return tool_usage(self, "unexpected word '%s'", argv[optind]);
+	if (!c.model_path)
+		return tool_usage(self, "no model given (-m)");
+	if (c.topology && c.device)
+		return tool_usage(self, "--topology and --device exclude each other");
+	rc = device_select(c.device);
+	return rc ? rc : execute(&c);
+}
+
+const struct command cmd_plan = {
+	"plan",
+	"every byte of a run, and what binds, before it starts",
+	help,
+	run,
+};

@@ -1,0 +1,150 @@
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kfd/topology.h"
+#include "tools/price.h"
+
+#define RING_PACKETS 1024u /* queue_opts' default */
+
+static struct footprint_number number_file(const char *path, uint64_t unit)
+{
+	FILE *f = fopen(path, "re");
+	struct footprint_number k = {0};
+
+	if (!f)
+		return k;
+	k.known = fscanf(f, "%" SCNu64, &k.v) == 1;
+	k.v *= unit;
+	fclose(f);
+	return k;
+}
+
+/* "Name:  123 kB" */
+static struct footprint_number line_of(const char *path, const char *name)
+{
+	FILE *f = fopen(path, "re");
+	struct footprint_number k = {0};
+	char line[256];
+	size_t n = strlen(name);
+
+	if (!f)
+		return k;
+	while (!k.known && fgets(line, sizeof(line), f))
+		if (!strncmp(line, name, n) && line[n] == ':' &&
+		    sscanf(line + n + 1, "%" SCNu64, &k.v) == 1) {
+			k.known = true;
+			k.v *= 1024;
+		}
+	fclose(f);
+	return k;
+}
+
+struct footprint_number price_host_now(void)
+{
+	struct footprint_number anon = line_of("/proc/self/status", "RssAnon");
+	struct footprint_number shmem = line_of("/proc/self/status", "RssShmem");
+
+	return (struct footprint_number){anon.known && shmem.known, anon.v + shmem.v};
+}
+
+static void read_heaps(uint64_t minor, struct footprint_machine *m)
+{
+	const struct {
+		const char *name;
+		struct footprint_number *to;
+	} files[] = {
+		{"mem_info_vram_total", &m->vram_total},
+		{"mem_info_vram_used", &m->vram_used},
+		{"mem_info_gtt_total", &m->gtt_total},
+		{"mem_info_gtt_used", &m->gtt_used},
+	};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		char path[128];
+
+		snprintf(path, sizeof(path), "/sys/class/drm/renderD%" PRIu64 "/device/%s", minor,
+			 files[i].name);
+		*files[i].to = number_file(path, 1);
+	}
+}
+
+static void read_buddyinfo(struct footprint_machine *m)
+{
+	FILE *f = fopen("/proc/buddyinfo", "re");
+	char text[8192];
+	size_t n;
+
+	if (!f)
+		return;
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	if (footprint_buddyinfo(text, &m->huge_free.v, &m->huge_largest.v))
+		m->huge_free.known = m->huge_largest.known = true;
+}
+
+static int read_machine(const char *topology, struct price *p)
+{
+	struct topology *t = malloc(sizeof(*t));
+	const struct topology_node *n = NULL;
+	char why[512];
+	int rc = TOOL_OK;
+
+	if (!t)
+		return tool_fail("out of memory");
+	if (topology_read(topology, t, why, sizeof(why))) {
+		rc = tool_fail("%s; --device=virt uses the virtual gfx1151 instead", why);
+		goto out;
+	}
+	for (unsigned i = 0; i < t->count && !n; i++)
+		if (t->nodes[i].gpu_id)
+			n = &t->nodes[i];
+	if (!n || queue_plan_compute(
+			  &(struct queue_plan_in){
+				  .gfx_target_version = (uint32_t)n->gfx_target_version,
+				  .simd_count = (uint32_t)n->simd_count,
+				  .simd_per_cu = (uint32_t)n->simd_per_cu,
+				  .num_xcc = (uint32_t)n->num_xcc,
+				  .cwsr_size = n->cwsr_size,
+				  .ctl_stack_size = n->ctl_stack_size,
+				  .ring_packets = RING_PACKETS,
+			  },
+			  &p->queue)) {
+		rc = tool_fail("the topology lists no GPU whose queue sizes are known");
+		goto out;
+	}
+	if (!topology)
+		read_heaps(n->drm_render_minor, &p->machine);
+	p->machine.pages_limit = number_file("/sys/module/ttm/parameters/pages_limit", 4096);
+	p->machine.mem_total = line_of("/proc/meminfo", "MemTotal");
+	p->machine.mem_available = line_of("/proc/meminfo", "MemAvailable");
+	read_buddyinfo(&p->machine);
+out:
+	free(t);
+	return rc;
+}
+
+int price_make(const struct model *m, const char *model_path, const struct engine_opts *o,
+	       const char *topology, uint64_t host_later, uint64_t budget, struct price *out)
+{
+	struct price p = {0};
+	struct footprint_host h;
+	char err[512];
+	int rc = read_machine(topology, &p);
+
+	if (rc)
+		return rc;
+	if (engine_draft(m, o, &p.queue, &p.draft, err, sizeof(err)))
+		return tool_fail("%s: %s", model_path, err);
+	h = (struct footprint_host){price_host_now(), p.draft.host_bytes + host_later};
+	footprint_compute(p.draft.plan, &p.machine, &h, budget, &p.footprint);
+	*out = p;
+	return TOOL_OK;
+}
+
+void price_free(struct price *p)
+{
+	engine_draft_free(&p->draft);
+}
