@@ -105,7 +105,7 @@ $(B)/vgpu-jitc: $(JITC_OBJ)
 
 $(B)/tools/vgpu/isa/%.bc: tools/vgpu/isa/%.c
 	@mkdir -p $(@D)
-	$(CC) $(STD) $(WARN) -O2 -g0 $(VGPUARCH) -fPIC -DISA_JIT -Itools/vgpu $(DEPS) -emit-llvm -c $< -o $@
+	$(CC) $(STD) $(WARN) -O2 -g0 $(VGPUARCH) -fPIC -DISA_JIT -Itools/vgpu $(DEPS) -MF $@.d -emit-llvm -c $< -o $@
 
 $(B)/tools/vgpu/isa/sem.bc: $(SEM_BC)
 	llvm-link-19 $^ -o $@
