@@ -200,13 +200,12 @@ $(B)/tests/bench_vgpu: tests/runners/bench_vgpu.c $(B)/bench/fma_native.o $(BENC
 	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(B)/bench/fma_native.o $(VGPU_ALL) $(B)/libbarewave.a $(PKGLIB) -ldl -lm -o $@
 
 # --- housekeeping -----------------------------------------------------------
-C_FILES = $(shell git ls-files '*.c' '*.h')
-
 format: ## apply .clang-format to every C file
-	clang-format -i $(C_FILES)
+	@scripts/setup.sh scripts/packages-lint.txt
+	git ls-files -z '*.c' '*.h' | xargs -0 clang-format-19 -i
 
-lint: ## clang-tidy and cppcheck
-	scripts/lint.sh
+lint: ## clang-format, clang-tidy and cppcheck; any finding fails
+	@scripts/lint.sh
 
 clean: ## remove build/
 	rm -rf build

@@ -1,19 +1,22 @@
 #!/bin/sh
-# clang-tidy (.clang-tidy) and cppcheck over the host code; any finding fails.
-# Usage: scripts/lint.sh [FILE.c ...]; default: every C file that is tracked, kernels/ excepted
-# (device code for another target, which its own -Wall -Wextra -Werror covers).
+# clang-format, clang-tidy (.clang-tidy) and cppcheck over the host code; any finding fails.
+# Usage: scripts/lint.sh [FILE.c ...]; default: everything that is tracked. Left out by clang-tidy
+# and cppcheck: device code, which is for another target (its own -Wall -Wextra -Werror covers it),
+# and what is compiled against the kernel's source.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-for tool in clang-tidy-19 cppcheck; do
-	command -v $tool >/dev/null || {
-		echo "lint: $tool is missing: apt-get install clang-tidy-19 cppcheck" >&2
-		exit 2
-	}
-done
-[ $# -gt 0 ] || set -- $(git ls-files '*.c' | grep -v -e '^kernels/' -e '^tests/data/')
-inc=$(pkg-config --cflags libdrm_amdgpu libelf libdw msgpack jansson libzstd)
+scripts/setup.sh scripts/packages.txt && scripts/setup.sh scripts/packages-lint.txt || exit 2
 rc=0
-# shellcheck disable=SC2086 # $inc is a list of options
+if [ $# -gt 0 ]; then
+	clang-format-19 --dry-run -Werror "$@" || rc=1
+else
+	git ls-files -z '*.c' '*.h' | xargs -0 clang-format-19 --dry-run -Werror || rc=1
+	set -- $(git ls-files '*.c' |
+		grep -v -e '^kernels/' -e '^tests/data/' -e '^tests/bench/' -e '^tests/kernel/witness/')
+fi
+inc="$(pkg-config --cflags libdrm_amdgpu libelf libdw msgpack jansson libzstd)"
+inc="$inc -isystem /usr/lib/llvm-19/include"
+# shellcheck disable=SC2016 # $inc is a list of options, for the inner shell
 printf '%s\n' "$@" | xargs -P "$(nproc)" -n 4 sh -c '
 	inc=$1
 	shift

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs what scripts/packages.txt lists and is missing. Silent when nothing is.
+# Installs what a list of Debian packages names and is missing. Silent when nothing is.
+# Usage: scripts/setup.sh [LIST]; default: scripts/packages.txt
 set -eu
-list=$(dirname "$0")/packages.txt
+list=${1:-$(dirname "$0")/packages.txt}
 missing=
 for p in $(grep -v '^#' "$list"); do
 	s=$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null || true)
