@@ -3,13 +3,12 @@
 # device configured without a GPU, and compares them call by call. Then gives the virtual device
 # and the kernel's own queue and event code, compiled from Debian's source, the same calls.
 #
-#   KERNEL=6.12   series of the Debian kernel
 #   SECTIONS="open wait"   only these sections (then unused explanations are no failure)
 #
 # Everything is made under build/kernel; nothing of the kernel is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-KERNEL=${KERNEL:-6.12}
+KERNEL=6.12
 DIR=build/kernel
 PROBE=build/tests/kernel/kfdprobe
 EXPLAINED=tests/kernel/explained.tsv
@@ -43,7 +42,7 @@ install_packages() {
 	while read -r p; do
 		[ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null)" = installed ] ||
 			missing+=("$p")
-	done < <(grep -v '^#' scripts/packages-kernel.txt)
+	done < <(grep -vE '^(#|unpack )' scripts/packages-kernel.txt)
 	[ ${#missing[@]} -gt 0 ] || return 0
 	echo "check-kernel: installing ${missing[*]}" >&2
 	as_root apt-get update -q >/dev/null
@@ -51,20 +50,22 @@ install_packages() {
 		"${missing[@]}" >/dev/null
 }
 
-newest_kernel() {
-	apt-cache search --names-only "^linux-image-${KERNEL//./\\.}\.[0-9]+\+deb12-amd64-unsigned\$" |
-		cut -d' ' -f1 | sort -V | tail -1
+# The package that an "unpack" line beginning with $1 means.
+newest() {
+	local pattern
+	pattern=$(sed -n "s/^unpack \($1.*\)/^\1\$/p" scripts/packages-kernel.txt)
+	apt-cache search --names-only "$pattern" | cut -d' ' -f1 | sort -V | tail -1
 }
 
 # Leaves vmlinuz and the modules amdgpu needs, in load order, in $DIR/$release.
 fetch_kernel() {
 	local package root=$DIR/unpack tables module
-	package=$(newest_kernel)
+	package=$(newest linux-image)
 	if [ -z "$package" ]; then
 		as_root apt-get update -q >/dev/null
-		package=$(newest_kernel)
+		package=$(newest linux-image)
 	fi
-	[ -n "$package" ] || fail "no linux-image-$KERNEL.*+deb12-amd64-unsigned in the package lists"
+	[ -n "$package" ] || fail "the package lists have no kernel as scripts/packages-kernel.txt says"
 	release=${package#linux-image-}
 	release=${release%-unsigned}
 	[ ! -e "$DIR/$release/modules/order" ] || return 0

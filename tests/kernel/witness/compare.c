@@ -194,6 +194,11 @@ static void part_queues(void)
 	compare_queues(client_new());
 }
 
+static void part_smi(void)
+{
+	compare_smi(client_new());
+}
+
 static int run(const char *name, void (*part)(void))
 {
 	unsigned long compared = totals->compared, different = totals->different;
@@ -226,5 +231,6 @@ int main(void)
 	failed |= run("save-area sizes and apertures", compare_sizes);
 	failed |= run("queue buffers", part_queues);
 	failed |= run("events", compare_events);
+	failed |= run("SMI streams", part_smi);
 	return failed;
 }

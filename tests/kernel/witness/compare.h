@@ -35,5 +35,6 @@ void client_free(struct kfd_process *p, uint64_t handle);
 void compare_sizes(void);
 void compare_queues(struct kfd_process *p);
 void compare_events(void);
+void compare_smi(struct kfd_process *p);
 
 #endif

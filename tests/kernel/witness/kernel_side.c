@@ -9,6 +9,7 @@ static struct kfd_node node = {.adev = &adev, .kfd = &kfd, .dqm = &dqm, .id = 1,
 static struct kfd_topology_device topology = {.gpu = &node};
 static struct kfd_process_device pdd = {.process = &witness_process, .dev = &node};
 static struct task_struct lead;
+static struct amdgpu_task_info task_info;
 
 struct kfd_process witness_process;
 struct device *kfd_device;
@@ -62,7 +63,7 @@ struct amdgpu_task_info *amdgpu_vm_get_task_info_pasid(struct amdgpu_device *dev
 {
 	(void)dev;
 	(void)pasid;
-	return NULL;
+	return &task_info;
 }
 
 void amdgpu_vm_put_task_info(struct amdgpu_task_info *info)
@@ -313,4 +314,116 @@ void witness_event_gpu_reset(uint32_t gpu_id)
 {
 	node.id = gpu_id;
 	kfd_signal_reset_event(&node);
+}
+
+/* ---- SMI streams -------------------------------------------------------------------------- */
+
+enum { SMI_CLIENTS = 8 };
+static struct task_struct caller;
+static bool caller_admin;
+static uint64_t smi_ns;
+static const struct file_operations *smi_ops;
+static struct file smi_files[SMI_CLIENTS];
+
+struct task_struct *current = &caller;
+
+bool capable(int capability)
+{
+	return capability == CAP_SYS_ADMIN && caller_admin;
+}
+
+u64 ktime_get_boottime_ns(void)
+{
+	return smi_ns;
+}
+
+int anon_inode_getfd(const char *name, const struct file_operations *ops, void *data, int flags)
+{
+	(void)name;
+	(void)flags;
+	smi_ops = ops;
+	for (int i = 0; i < SMI_CLIENTS; i++) {
+		if (!smi_files[i].private_data) {
+			smi_files[i].private_data = data;
+			return i;
+		}
+	}
+	return -EMFILE;
+}
+
+void amdgpu_reset_get_desc(struct amdgpu_reset_context *context, char *to, size_t n)
+{
+	(void)context;
+	if (n)
+		*to = 0;
+}
+
+u64 amdgpu_dpm_get_thermal_throttling_counter(struct amdgpu_device *dev)
+{
+	(void)dev;
+	return 0;
+}
+
+struct kfd_process *kfd_lookup_process_by_mm(const struct mm_struct *mm)
+{
+	(void)mm;
+	return &witness_process;
+}
+
+void witness_smi_time(uint64_t ns)
+{
+	smi_ns = ns;
+}
+
+int witness_smi_open(int pid, bool admin)
+{
+	u32 fd;
+	int err;
+
+	if (!node.smi_clients.next)
+		INIT_LIST_HEAD(&node.smi_clients);
+	caller.pid = caller.tgid = pid;
+	caller_admin = admin;
+	err = kfd_smi_event_open(&node, &fd);
+	return err ? err : (int)fd;
+}
+
+long witness_smi_write(int client, const void *buf, unsigned long n)
+{
+	return smi_ops->write(&smi_files[client], buf, n, NULL);
+}
+
+long witness_smi_read(int client, void *buf, unsigned long n)
+{
+	return smi_ops->read(&smi_files[client], buf, n, NULL);
+}
+
+bool witness_smi_readable(int client)
+{
+	return smi_ops->poll(&smi_files[client], NULL) & EPOLLIN;
+}
+
+void witness_smi_close(int client)
+{
+	smi_ops->release(NULL, &smi_files[client]);
+	smi_files[client].private_data = NULL;
+}
+
+void witness_smi_vmfault(int pid, int tgid, const char *name)
+{
+	task_info = (struct amdgpu_task_info){.tgid = tgid, .pid = pid};
+	snprintf(task_info.task_name, sizeof(task_info.task_name), "%s", name);
+	kfd_smi_event_update_vmfault(&node, 0);
+}
+
+void witness_smi_evict(int pid, uint32_t gpu_id, uint32_t trigger)
+{
+	node.id = gpu_id;
+	kfd_smi_event_queue_eviction(&node, pid, trigger);
+}
+
+void witness_smi_restore(int pid, uint32_t gpu_id)
+{
+	node.id = gpu_id;
+	kfd_smi_event_queue_restore(&node, pid);
 }

@@ -5,7 +5,14 @@
 
 #include "shim.h"
 
+#if __has_include(<uapi/linux/kfd_ioctl.h>)
 #include <uapi/linux/kfd_ioctl.h>
+#else
+/* For tools that read this without the kernel's source at hand: the same names. */
+#include "kfd/abi.h"
+#undef KFD_MMAP_TYPE_EVENTS
+#undef IS_ERR
+#endif
 
 #define KFD_MMAP_TYPE_EVENTS   (0x2ull << 62)
 #define KFD_CWSR_TBA_TMA_SIZE  (2 * PAGE_SIZE)
@@ -82,8 +89,10 @@ struct kfd_node {
 	struct amdgpu_device *adev;
 	struct kfd_dev *kfd;
 	struct device_queue_manager *dqm;
-	u32 id, xcc_mask;
+	u32 id, xcc_mask, reset_seq_num;
 	atomic_t sram_ecc_flag;
+	spinlock_t smi_lock;
+	struct list_head smi_clients;
 };
 
 struct kfd_node_properties {
@@ -119,7 +128,8 @@ struct kfd_process {
 	bool signal_event_limit_reached, is_32bit_user_mode;
 	u64 signal_handle;
 	struct task_struct *lead_thread;
-	u32 pasid;
+	u32 pasid, n_pdds;
+	struct kfd_process_device *pdds[1];
 };
 
 struct queue_properties {
@@ -157,7 +167,6 @@ struct kfd_criu_event_priv_data {
 };
 enum { KFD_CRIU_OBJECT_TYPE_EVENT = 1 };
 
-struct file;
 struct vm_area_struct {
 	unsigned long vm_start, vm_end, vm_flags;
 	int vm_page_prot;
@@ -175,7 +184,17 @@ extern int send_sigterm, kfd_processes_srcu;
 	for (p = &witness_process, bucket = 0; bucket < 1; bucket++)
 #define KFD_GC_VERSION(dev) IP_VERSION(11, 5, 1)
 
+extern struct task_struct *current;
+bool capable(int capability);
+u64 ktime_get_boottime_ns(void);
+int anon_inode_getfd(const char *name, const struct file_operations *ops, void *data, int flags);
+struct amdgpu_reset_context;
+void amdgpu_reset_get_desc(struct amdgpu_reset_context *context, char *to, size_t n);
+u64 amdgpu_dpm_get_thermal_throttling_counter(struct amdgpu_device *adev);
+
 struct kfd_process *kfd_lookup_process_by_pasid(u32 pasid);
+struct mm_struct;
+struct kfd_process *kfd_lookup_process_by_mm(const struct mm_struct *mm);
 void kfd_unref_process(struct kfd_process *p);
 int kfd_process_get_user_gpu_id(struct kfd_process *p, u32 id);
 struct kfd_process_device *kfd_get_process_device_data(struct kfd_node *dev, struct kfd_process *p);
@@ -217,6 +236,10 @@ void kfd_signal_event_interrupt(u32 pasid, u32 partial_id, u32 valid_id_bits);
 void kfd_signal_vm_fault_event(struct kfd_node *dev, u32 pasid, struct kfd_vm_fault_info *info,
 			       struct kfd_hsa_memory_exception_data *data);
 void kfd_signal_reset_event(struct kfd_node *dev);
+int kfd_smi_event_open(struct kfd_node *dev, u32 *fd);
+void kfd_smi_event_update_vmfault(struct kfd_node *dev, u16 pasid);
+void kfd_smi_event_queue_eviction(struct kfd_node *node, pid_t pid, u32 trigger);
+void kfd_smi_event_queue_restore(struct kfd_node *node, pid_t pid);
 void kfd_queue_ctx_save_restore_size(struct kfd_topology_device *dev);
 int kfd_queue_acquire_buffers(struct kfd_process_device *pdd, struct queue_properties *properties);
 int kfd_queue_release_buffers(struct kfd_process_device *pdd, struct queue_properties *properties);

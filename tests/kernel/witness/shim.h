@@ -6,10 +6,12 @@
 #define TESTS_KERNEL_SHIM_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/types.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -131,6 +133,14 @@ static inline void list_del_init(struct list_head *e)
 	INIT_LIST_HEAD(e);
 }
 
+static inline bool list_empty(const struct list_head *h)
+{
+	return h->next == h;
+}
+
+#define list_add_rcu            list_add
+#define list_del_rcu            list_del_init
+#define list_for_each_entry_rcu list_for_each_entry
 #define list_for_each_entry(pos, head, member)                                                     \
 	for (pos = container_of((head)->next, __typeof__(*pos), member); &pos->member != (head);   \
 	     pos = container_of(pos->member.next, __typeof__(*pos), member))
@@ -190,7 +200,7 @@ struct rcu_head {
 	int unused;
 };
 struct task_struct {
-	int pid;
+	int pid, tgid;
 	char comm[16];
 };
 
@@ -205,6 +215,8 @@ struct task_struct {
 #define rcu_read_unlock()      ((void)0)
 #define srcu_read_lock(s)      0
 #define srcu_read_unlock(s, i) ((void)(i))
+#define call_rcu(head, fn)     fn(head)
+#define synchronize_rcu()      ((void)0)
 #define atomic_read(a)         ((a)->counter)
 #define atomic_inc(a)          ((void)(a)->counter++)
 
@@ -229,6 +241,69 @@ static inline unsigned jiffies_to_msecs(unsigned long j)
 {
 	return (unsigned)(j * 1000 / HZ);
 }
+
+/* ---- byte queues and files ---------------------------------------------------------------- */
+
+/* Never wraps: what was taken out is moved away. */
+struct kfifo {
+	unsigned size, len;
+	char *data;
+};
+
+static inline int kfifo_alloc(struct kfifo *f, unsigned size, gfp_t gfp)
+{
+	(void)gfp;
+	*f = (struct kfifo){size, 0, malloc(size)};
+	return f->data ? 0 : -ENOMEM;
+}
+
+static inline void kfifo_free(struct kfifo *f)
+{
+	free(f->data);
+}
+
+static inline unsigned kfifo_in(struct kfifo *f, const void *from, unsigned n)
+{
+	memcpy(f->data + f->len, from, n);
+	f->len += n;
+	return n;
+}
+
+static inline int kfifo_out(struct kfifo *f, void *to, unsigned n)
+{
+	memcpy(to, f->data, n);
+	memmove(f->data, f->data + n, f->len - n);
+	f->len -= n;
+	return (int)n;
+}
+
+#define kfifo_len(f)      ((size_t)(f)->len)
+#define kfifo_avail(f)    ((int)((f)->size - (f)->len))
+#define kfifo_is_empty(f) (!(f)->len)
+
+typedef unsigned __poll_t;
+typedef long ktime_t;
+struct poll_table_struct;
+struct inode;
+struct file {
+	void *private_data;
+};
+struct file_operations {
+	void *owner;
+	__poll_t (*poll)(struct file *f, struct poll_table_struct *t);
+	ssize_t (*read)(struct file *f, char *to, size_t n, loff_t *off);
+	ssize_t (*write)(struct file *f, const char *from, size_t n, loff_t *off);
+	int (*release)(struct inode *i, struct file *f);
+};
+
+#define THIS_MODULE        NULL
+#define EPOLLIN            1u
+#define EPOLLRDNORM        0x40u
+#define CAP_SYS_ADMIN      21
+#define __printf(a, b)     __attribute__((format(printf, a, b)))
+#define poll_wait(f, q, t) ((void)(f), (void)(q), (void)(t))
+#define access_ok(p, n)    ((p) != NULL || !(n))
+#define ktime_to_ns(t)     (t)
 
 /* ---- ids (shim_idr.c) --------------------------------------------------------------------- */
 

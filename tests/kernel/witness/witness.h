@@ -63,4 +63,17 @@ void witness_event_interrupt(uint32_t id, uint32_t valid_bits);
 void witness_event_vm_fault(const void *data);
 void witness_event_gpu_reset(uint32_t gpu_id);
 
+/* ---- SMI streams -------------------------------------------------------------------------- */
+
+/* Every time in a message is this one. */
+void witness_smi_time(uint64_t ns);
+int witness_smi_open(int pid, bool admin); /* a client's number, or -errno */
+long witness_smi_write(int client, const void *buf, unsigned long n);
+long witness_smi_read(int client, void *buf, unsigned long n);
+bool witness_smi_readable(int client); /* poll */
+void witness_smi_close(int client);
+void witness_smi_vmfault(int pid, int tgid, const char *name);
+void witness_smi_evict(int pid, uint32_t gpu_id, uint32_t trigger);
+void witness_smi_restore(int pid, uint32_t gpu_id);
+
 #endif
