@@ -15,6 +15,9 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 
 #define RESTORE_DELAY_NS 1000000u /* AMDGPU_USERPTR_RESTORE_DELAY_MS, SVM's is the same */
 
@@ -86,20 +89,32 @@ bool kfd_mm_watched(uint64_t addr, uint64_t len)
 	return hit;
 }
 
-/* Faults the pages back in; pages that are gone leave cleared PTEs behind. */
-static void revalidate(struct kfd_process *p)
+/* Faults the pages back in; pages that are gone leave cleared PTEs behind. False while some cannot
+ * be had for writing, which is no bad address: the kernel tries again, the queues stay away. */
+static bool revalidate(struct kfd_process *p)
 {
+	bool ok = true;
+
 	for (struct kfd_bo *bo = p->pdd.bo_list; bo; bo = bo->next) {
 		long r;
 
 		if (!bo->invalid)
 			continue;
-		bo->invalid = 0;
 		r = rawsys3(SYS_madvise, bo->user_addr, bo->size, MADV_POPULATE_WRITE);
-		bo->dead = r == -ENOMEM || r == -EFAULT;
+		/* Readable but not writable; what is neither is a bad address. */
+		if (r == -EINVAL &&
+		    !rawsys3(SYS_madvise, bo->user_addr, bo->size, MADV_POPULATE_READ)) {
+			ok = false;
+			continue;
+		}
+		bo->invalid = 0;
+		bo->dead = r == -ENOMEM || r == -EFAULT ||
+			   (r == -EINVAL &&
+			    !rawsys3(SYS_madvise, bo->user_addr, 0, MADV_POPULATE_WRITE));
 		if (bo->mapped)
 			vm_user_invalidate(p->pdd.vm, bo->user_addr, bo->size, !bo->dead);
 	}
+	return ok;
 }
 
 static void restore_work(struct kfd_timer *t)
@@ -110,9 +125,10 @@ static void restore_work(struct kfd_timer *t)
 	if (!p)
 		return;
 	pthread_mutex_lock(&p->lock);
-	if (p->restore_pending) {
+	if (p->restore_pending && !revalidate(p)) {
+		timer_arm(&restore_timer, vgpu_clock_ns() + RESTORE_DELAY_NS);
+	} else if (p->restore_pending) {
 		p->restore_pending = false;
-		revalidate(p);
 		p->evicted_bos = 0;
 		kfd_process_restore_queues(p);
 	}

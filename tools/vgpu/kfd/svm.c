@@ -125,6 +125,46 @@ static void range_unmap(struct kfd_process *p, struct svm_range *r)
 	r->mapped = false;
 }
 
+/* -EINVAL: the mapping forbids it. A host kernel that does not know the advice allows all. */
+static long populate(uint64_t addr, uint64_t size, int advice)
+{
+	long err = rawsys3(SYS_madvise, addr, size, advice);
+
+	return err == -EINVAL && rawsys3(SYS_madvise, addr, 0, advice) == -EINVAL ? 0 : err;
+}
+
+/* How much of the range, from its start on, the client may write (*writable) or not: its VMAs may
+ * differ. */
+static uint64_t same_protection(const struct svm_range *r, bool *writable)
+{
+	uint64_t n = r->size, lo = 4096;
+
+	if (populate(r->start, n, MADV_POPULATE_WRITE) != -EINVAL) {
+		*writable = true;
+		return n;
+	}
+	*writable = populate(r->start, 4096, MADV_POPULATE_WRITE) != -EINVAL;
+	if (!*writable) {
+		/* Read-only page by page until one is not: these are small and rare. */
+		while (lo < n && populate(r->start + lo, 4096, MADV_POPULATE_WRITE) == -EINVAL)
+			lo += 4096;
+		return lo;
+	}
+	while (n - lo > 4096) {
+		uint64_t half = lo + ((n - lo) / 2 & ~4095ull);
+
+		if (populate(r->start + lo, half - lo, MADV_POPULATE_WRITE) == -EINVAL)
+			n = half;
+		else
+			lo = half;
+	}
+	return lo;
+}
+
+static int range_split(struct kfd_process *p, uint64_t at);
+
+/* Where the client itself may only read, so may the GPU (kfd_svm.c:svm_range_validate_and_map);
+ * a range over mappings of both kinds falls apart. */
 static int range_map(struct kfd_process *p, struct svm_range *r)
 {
 	unsigned perm = (r->a.flags & KFD_IOCTL_SVM_FLAG_GPU_RO ? 0 : VM_W) |
@@ -133,15 +173,25 @@ static int range_map(struct kfd_process *p, struct svm_range *r)
 		r->a.flags & (KFD_IOCTL_SVM_FLAG_COHERENT | KFD_IOCTL_SVM_FLAG_EXT_COHERENT)
 			? VM_MTYPE_UC
 			: VM_MTYPE_NC;
+	uint64_t whole = r->size, same = whole;
 	struct vm_bo *bo;
+	bool writable;
 	long err;
 
 	range_unmap(p, r);
 	if (!r->a.access && !r->a.in_place)
 		return 0;
-	err = rawsys3(SYS_madvise, r->start, r->size,
-		      perm & VM_W ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-	if (err == -EFAULT || err == -ENOMEM)
+	if (perm & VM_W)
+		same = same_protection(r, &writable);
+	if (perm & VM_W && !writable)
+		perm &= ~(unsigned)VM_W;
+	if (same < whole) {
+		err = range_split(p, r->start + same);
+		if (err)
+			return (int)err;
+	}
+	err = populate(r->start, r->size, perm & VM_W ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+	if (err == -EFAULT || err == -ENOMEM || err == -EINVAL)
 		return -EFAULT;
 	err = vm_bo_user(r->start, r->size, &bo);
 	if (err)
@@ -149,6 +199,8 @@ static int range_map(struct kfd_process *p, struct svm_range *r)
 	err = vm_map(p->pdd.vm, gva(r->start), r->size, bo, 0, perm, mtype);
 	vm_bo_unref(bo);
 	r->mapped = !err;
+	if (!err && same < whole)
+		err = range_map(p, r->next);
 	return (int)err;
 }
 
