@@ -13,14 +13,28 @@
 struct memory;
 
 enum co_arg_kind {
-	CO_ARG_BY_VALUE, CO_ARG_GLOBAL_BUFFER, CO_ARG_DYNAMIC_SHARED,
+	CO_ARG_BY_VALUE,
+	CO_ARG_GLOBAL_BUFFER,
+	CO_ARG_DYNAMIC_SHARED,
 	/* hidden (AMDGPUUsage, code object v5 metadata) */
-	CO_ARG_HIDDEN_BLOCK_COUNT_X, CO_ARG_HIDDEN_BLOCK_COUNT_Y, CO_ARG_HIDDEN_BLOCK_COUNT_Z,
-	CO_ARG_HIDDEN_GROUP_SIZE_X, CO_ARG_HIDDEN_GROUP_SIZE_Y, CO_ARG_HIDDEN_GROUP_SIZE_Z,
-	CO_ARG_HIDDEN_REMAINDER_X, CO_ARG_HIDDEN_REMAINDER_Y, CO_ARG_HIDDEN_REMAINDER_Z,
-	CO_ARG_HIDDEN_GLOBAL_OFFSET_X, CO_ARG_HIDDEN_GLOBAL_OFFSET_Y, CO_ARG_HIDDEN_GLOBAL_OFFSET_Z,
-	CO_ARG_HIDDEN_GRID_DIMS, CO_ARG_HIDDEN_DYNAMIC_LDS_SIZE, CO_ARG_HIDDEN_PRIVATE_BASE,
-	CO_ARG_HIDDEN_SHARED_BASE, CO_ARG_HIDDEN_QUEUE_PTR, CO_ARG_HIDDEN_OTHER /* zero-filled */
+	CO_ARG_HIDDEN_BLOCK_COUNT_X,
+	CO_ARG_HIDDEN_BLOCK_COUNT_Y,
+	CO_ARG_HIDDEN_BLOCK_COUNT_Z,
+	CO_ARG_HIDDEN_GROUP_SIZE_X,
+	CO_ARG_HIDDEN_GROUP_SIZE_Y,
+	CO_ARG_HIDDEN_GROUP_SIZE_Z,
+	CO_ARG_HIDDEN_REMAINDER_X,
+	CO_ARG_HIDDEN_REMAINDER_Y,
+	CO_ARG_HIDDEN_REMAINDER_Z,
+	CO_ARG_HIDDEN_GLOBAL_OFFSET_X,
+	CO_ARG_HIDDEN_GLOBAL_OFFSET_Y,
+	CO_ARG_HIDDEN_GLOBAL_OFFSET_Z,
+	CO_ARG_HIDDEN_GRID_DIMS,
+	CO_ARG_HIDDEN_DYNAMIC_LDS_SIZE,
+	CO_ARG_HIDDEN_PRIVATE_BASE,
+	CO_ARG_HIDDEN_SHARED_BASE,
+	CO_ARG_HIDDEN_QUEUE_PTR,
+	CO_ARG_HIDDEN_OTHER /* zero-filled */
 };
 
 struct co_arg {
@@ -59,9 +73,9 @@ struct co_reloc {
 };
 
 struct codeobj {
-	char target[64]; /* "amdgcn-amd-amdhsa--gfx1151" */
+	char target[64];            /* "amdgcn-amd-amdhsa--gfx1151" */
 	uint32_t mach, abi_version; /* e_flags EF_AMDGPU_MACH, e_ident[EI_ABIVERSION] */
-	uint32_t version;	    /* code object version 4..6 */
+	uint32_t version;           /* code object version 4..6 */
 	uint32_t xnack, sramecc;    /* enum co_feature */
 	uint32_t generic_version;   /* of a generic arch (v6), 0 otherwise */
 	struct co_kernel *kernels;
@@ -76,7 +90,7 @@ struct codeobj {
 };
 
 /* EF_AMDGPU_MACH values this driver runs: gfx1151 and the family's generic arch. */
-#define CO_MACH_GFX1151	      0x4a
+#define CO_MACH_GFX1151       0x4a
 #define CO_MACH_GFX11_GENERIC 0x54
 /* "gfx1100", or "unknown arch". Source: llvm/BinaryFormat/ELF.h. */
 const char *co_mach_name(uint32_t mach);

@@ -11,16 +11,24 @@
 
 /* GGML type numbers as stored in GGUF. */
 enum ggml_type {
-	TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q4_0 = 2, TYPE_Q8_0 = 8, TYPE_Q4_K = 12, TYPE_Q5_K = 13,
-	TYPE_Q6_K = 14, TYPE_I32 = 26, TYPE_BF16 = 30, TYPE_MXFP4 = 39,
+	TYPE_F32 = 0,
+	TYPE_F16 = 1,
+	TYPE_Q4_0 = 2,
+	TYPE_Q8_0 = 8,
+	TYPE_Q4_K = 12,
+	TYPE_Q5_K = 13,
+	TYPE_Q6_K = 14,
+	TYPE_I32 = 26,
+	TYPE_BF16 = 30,
+	TYPE_MXFP4 = 39,
 };
 
 enum tensor_kind {
-	TENSOR_WEIGHT,	   /* from the file, read-only, resident once */
+	TENSOR_WEIGHT,     /* from the file, read-only, resident once */
 	TENSOR_ACTIVATION, /* within one step */
-	TENSOR_KV,	   /* lives as long as the context */
-	TENSOR_INPUT,	   /* written by the host per step: token ids, positions */
-	TENSOR_OUTPUT,	   /* read by the host: logits */
+	TENSOR_KV,         /* lives as long as the context */
+	TENSOR_INPUT,      /* written by the host per step: token ids, positions */
+	TENSOR_OUTPUT,     /* read by the host: logits */
 };
 
 struct tensor {
@@ -28,23 +36,25 @@ struct tensor {
 	enum tensor_kind kind;
 	enum ggml_type type;
 	uint64_t ne[4];
-	uint64_t bytes;	    /* in file layout (weights) or dense (others) */
-	const void *file;   /* WEIGHT: bytes in the mapped GGUF */
-	int alias_of;	    /* index of the tensor whose storage it shares, -1 = own storage */
-	int index;	    /* in graph.tensors */
+	uint64_t bytes;   /* in file layout (weights) or dense (others) */
+	const void *file; /* WEIGHT: bytes in the mapped GGUF */
+	int alias_of;     /* index of the tensor whose storage it shares, -1 = own storage */
+	int index;        /* in graph.tensors */
 };
 
 enum graph_op {
-	OP_EMBED,     /* dst[d,n] = dequant(row ids[i] of src0)         src: table, ids(I32[n]) */
-	OP_RMSNORM,   /* dst = x / sqrt(mean(x^2)+eps) * w, per ne[0]   src: x, w;  f[0]=eps */
-	OP_MATMUL,    /* dst[rows,n] = W x                             src: W, x */
-	OP_HEADNORM_ROPE, /* per head of head_dim: RMSNORM with w (may be absent: -1), then NEOX rotary
-			   * src: x[heads*hd,n], w[hd] or -1, pos(I32[n]); u[0]=heads u[1]=hd f[0]=eps f[1]=theta */
-	OP_KV_STORE,  /* cache[pos[i]] = x row i                        src: x[kvw,n], pos; dst: KV[kvw,ctx] */
-	OP_ATTN,      /* causal attention over cached K and V, scale 1/sqrt(hd)
-		       * src: q[h*hd,n], K[kvw,ctx], V[kvw,ctx], pos; u[0]=heads u[1]=kv_heads u[2]=hd */
-	OP_ADD,	      /* dst = a + b */
-	OP_SILU_MUL,  /* dst = silu(a) * b */
+	OP_EMBED,   /* dst[d,n] = dequant(row ids[i] of src0)         src: table, ids(I32[n]) */
+	OP_RMSNORM, /* dst = x / sqrt(mean(x^2)+eps) * w, per ne[0]   src: x, w;  f[0]=eps */
+	OP_MATMUL,  /* dst[rows,n] = W x                             src: W, x */
+	OP_HEADNORM_ROPE, /* per head of head_dim: RMSNORM with w (may be absent: -1), then NEOX
+			   * rotary src: x[heads*hd,n], w[hd] or -1, pos(I32[n]); u[0]=heads u[1]=hd
+			   * f[0]=eps f[1]=theta */
+	OP_KV_STORE,      /* cache[pos[i]] = x row i                        src: x[kvw,n], pos; dst:
+			     KV[kvw,ctx] */
+	OP_ATTN,          /* causal attention over cached K and V, scale 1/sqrt(hd)
+			   * src: q[h*hd,n], K[kvw,ctx], V[kvw,ctx], pos; u[0]=heads u[1]=kv_heads u[2]=hd */
+	OP_ADD,           /* dst = a + b */
+	OP_SILU_MUL,      /* dst = silu(a) * b */
 	OP_COUNT
 };
 

@@ -24,7 +24,7 @@ struct list {
 		int32_t bo;
 		struct range r;
 		bool write;
-	} * a;
+	} *a;
 	uint32_t n, cap;
 };
 

@@ -3,7 +3,7 @@
 #define KERNELS_H
 
 struct kernels_embedded {
-	const char *name;	 /* source file without suffix, e.g. "matmul" */
+	const char *name;        /* source file without suffix, e.g. "matmul" */
 	const void *begin, *end; /* ELF image, 4 KiB aligned */
 };
 extern const struct kernels_embedded kernels_embedded[]; /* ends with name == NULL */

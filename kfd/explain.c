@@ -11,7 +11,7 @@
 
 #include "kfd/kfd.h"
 
-#define NR(cmd) ((cmd)&0xff)
+#define NR(cmd) ((cmd) & 0xff)
 
 struct say {
 	char *text;

@@ -240,7 +240,7 @@ enum kfd_dbg_trap_exception_code {
 	EC_PROCESS_RUNTIME = 48,
 	EC_PROCESS_DEVICE_REMOVE = 49,
 };
-#define KFD_EC_MASK(ecode) (1ULL << ((ecode)-1))
+#define KFD_EC_MASK(ecode) (1ULL << ((ecode) - 1))
 
 /* ---- events ------------------------------------------------------------------------ */
 

@@ -436,8 +436,9 @@ Test(tools, launch_fills_hidden_arguments)
 		cr_assert_eq(w[i], 0u, "global offsets are 0");
 	cr_assert_eq(h[32], 3, "grid dimensions");
 	expect(0, "waves",
-	       BAREWAVE " launch --device=virt tests/data/codeobj/hidden.co queue --grid 1 --block 1"
-			" --arg out:24:%s/o",
+	       BAREWAVE
+	       " launch --device=virt tests/data/codeobj/hidden.co queue --grid 1 --block 1"
+	       " --arg out:24:%s/o",
 	       dir);
 	cr_assert_eq(load("o", q, sizeof(q)), sizeof(q));
 	cr_assert_neq(q[0], 0u);

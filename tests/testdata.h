@@ -1,4 +1,5 @@
-/* Finds test data: tests/data first, then $BAREWAVE_SHARED_DATA, then ../shared/data beside the clone. */
+/* Finds test data: tests/data first, then $BAREWAVE_SHARED_DATA, then ../shared/data beside the
+ * clone. */
 #ifndef TESTDATA_H
 #define TESTDATA_H
 

@@ -82,7 +82,7 @@ Test(vgpu_cp, many_packets_wrap_the_ring)
 		struct packet p = packet(k, 64, 64, PAGE + SIGNALS);
 
 		if (i % 3)
-			p.header &= (uint16_t) ~(1u << 8);
+			p.header &= (uint16_t)~(1u << 8);
 		cr_assert(WAIT_FOR(next_packet - read_index() < RING_BYTES / 64));
 		submit(&p);
 	}
@@ -150,7 +150,7 @@ Test(vgpu_cp, a_spinning_queue_does_not_stop_another)
 
 	/* Without the barrier bit the second dispatch may start while the first one spins. */
 	kernargs(DATA, 0);
-	count.header &= (uint16_t) ~(1u << 8);
+	count.header &= (uint16_t)~(1u << 8);
 	count.kernarg = ARGS + 64;
 	*(uint64_t *)(args + 64) = DATA + 4096;
 	submit(&spin);
@@ -376,7 +376,7 @@ Test(vgpu_cp, no_ring_is_lost)
 
 /* ---- vendor packets ------------------------------------------------------ */
 
-#define PKT3(op, n) (0xc0000000u | ((n)-2u) << 16 | (op) << 8 | 2)
+#define PKT3(op, n) (0xc0000000u | ((n) - 2u) << 16 | (op) << 8 | 2)
 
 Test(vgpu_cp, vendor_packet_runs_pm4)
 {

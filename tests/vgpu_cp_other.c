@@ -34,7 +34,7 @@ static void put(const uint32_t *w, unsigned dwords, unsigned unit)
 	ring_bell(U64(0x38));
 }
 
-#define PKT3(op, n) (0xc0000000u | ((n)-2u) << 16 | (op) << 8 | 2)
+#define PKT3(op, n) (0xc0000000u | ((n) - 2u) << 16 | (op) << 8 | 2)
 
 Test(vgpu_cp_other, pm4)
 {

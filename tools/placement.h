@@ -8,17 +8,20 @@
 #include "tools/tool.h"
 
 #define PLACEMENT_HELP                                                                             \
-	"placement, by owner (a pattern; without one, of every buffer; the last that fits wins):\n"  \
-	"  --align [OWNER=]N    alignment of the VA, 4K to 1G; below 4K: of tensors inside a\n"      \
-	"                       buffer, and of an end-flush buffer's first byte. A tensor NAME\n"    \
-	"                       goes by weights:NAME, kv:NAME or transient:NAME\n"                   \
-	"  --guard [OWNER=]SIDE none, start, end or both: unmapped address space beside it; with\n"  \
-	"                       end, the last byte lies right before it\n"                           \
-	"  --redzone [OWNER=]N  bytes with a canary around tensors, checked after each step\n"       \
-	"  --place OWNER=WORDS  gtt vram coarse fine uncached ro rw exec noexec random lowest\n"     \
-	"                       at:VA, comma separated\n"                                            \
-	"  --va-seed N          random addresses for everything, by this seed\n"                     \
-	"  --quarantine LIMIT   freed addresses stay unused: BYTES freed after them, SECONDSs, all\n" \
+	"placement, by owner (a pattern; without one, of every buffer; the last that fits "        \
+	"wins):\n"                                                                                 \
+	"  --align [OWNER=]N    alignment of the VA, 4K to 1G; below 4K: of tensors inside a\n"    \
+	"                       buffer, and of an end-flush buffer's first byte. A tensor NAME\n"  \
+	"                       goes by weights:NAME, kv:NAME or transient:NAME\n"                 \
+	"  --guard [OWNER=]SIDE none, start, end or both: unmapped address space beside it; "      \
+	"with\n"                                                                                   \
+	"                       end, the last byte lies right before it\n"                         \
+	"  --redzone [OWNER=]N  bytes with a canary around tensors, checked after each step\n"     \
+	"  --place OWNER=WORDS  gtt vram coarse fine uncached ro rw exec noexec random lowest\n"   \
+	"                       at:VA, comma separated\n"                                          \
+	"  --va-seed N          random addresses for everything, by this seed\n"                   \
+	"  --quarantine LIMIT   freed addresses stay unused: BYTES freed after them, SECONDSs, "   \
+	"all\n"                                                                                    \
 	"  --poison [WHEN=]B    fill with byte B at alloc, at free (WHEN), or both\n"
 
 enum {
@@ -41,7 +44,9 @@ enum {
 		{"place", required_argument, NULL, PLACEMENT_PLACE},                               \
 		{"va-seed", required_argument, NULL, PLACEMENT_VA_SEED},                           \
 		{"quarantine", required_argument, NULL, PLACEMENT_QUARANTINE},                     \
-		{"poison", required_argument, NULL, PLACEMENT_POISON}
+	{                                                                                          \
+		"poison", required_argument, NULL, PLACEMENT_POISON                                \
+	}
 
 static inline bool placement_is(int o)
 {

@@ -50,17 +50,18 @@ static uint64_t rng;
 
 static uint32_t rnd(void)
 {
-	/* SplitMix64: one multiply chain per draw, good enough for filler and the same everywhere. */
+	/* SplitMix64: one multiply chain per draw, good enough for filler and the same everywhere.
+	 */
 	uint64_t z = (rng += 0x9e3779b97f4a7c15u);
 
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return (uint32_t) (z >> 32);
+	return (uint32_t)(z >> 32);
 }
 
 static float rnd_unit(void)
 {
-	return (float) (rnd() >> 8) * 0x1p-24f;
+	return (float)(rnd() >> 8) * 0x1p-24f;
 }
 
 static void put(struct out *o, const void *p, size_t n)
@@ -105,7 +106,7 @@ static void kv_str(struct out *o, const char *k, const char *v)
 
 static uint16_t half_of(float x)
 {
-	_Float16 h = (_Float16) x;
+	_Float16 h = (_Float16)x;
 	uint16_t u;
 
 	memcpy(&u, &h, 2);
@@ -126,11 +127,11 @@ static void byte_token(unsigned b, char *s)
 		cp = 256 + n;
 	}
 	if (cp < 128) {
-		s[0] = (char) cp;
+		s[0] = (char)cp;
 		s[1] = 0;
 	} else {
-		s[0] = (char) (0xc0 | cp >> 6);
-		s[1] = (char) (0x80 | (cp & 63));
+		s[0] = (char)(0xc0 | cp >> 6);
+		s[1] = (char)(0x80 | (cp & 63));
 		s[2] = 0;
 	}
 }
@@ -232,12 +233,12 @@ static void add(struct tensor *t, unsigned *n, uint32_t type, uint64_t k, uint64
 static unsigned tensors_of(const struct shape *s, struct tensor *t)
 {
 	unsigned n = 0, l;
-	uint64_t q = (uint64_t) s->heads * s->head_dim, kv = (uint64_t) s->kv_heads * s->head_dim;
+	uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
 
 	add(t, &n, T_Q6_K, s->d, s->vocab, "token_embd.weight", 0);
 	for (l = 0; l < s->layers; l++) {
-		bool more = l < s->layers / 8 || l >= 7 * s->layers / 8 ||
-			    (l - s->layers / 8) % 3 == 2;
+		bool more =
+			l < s->layers / 8 || l >= 7 * s->layers / 8 || (l - s->layers / 8) % 3 == 2;
 		uint32_t v = more ? T_Q6_K : T_Q4_K;
 
 		add(t, &n, T_F32, s->d, 0, "blk.%u.attn_norm.weight", l);
@@ -260,16 +261,17 @@ static void put_data(struct out *o, const struct tensor *t)
 {
 	uint8_t *buf = malloc(t->bytes);
 	uint64_t i, n = t->ne[0] * t->ne[1];
-	float sd = 1.0f / sqrtf((float) t->ne[0]);
+	float sd = 1.0f / sqrtf((float)t->ne[0]);
 	static const uint8_t zero[32];
 
 	if (!buf) {
-		fprintf(stderr, "make_model: %s: no memory for %" PRIu64 " bytes\n", t->name, t->bytes);
+		fprintf(stderr, "make_model: %s: no memory for %" PRIu64 " bytes\n", t->name,
+			t->bytes);
 		exit(1);
 	}
 	if (t->type == T_F32)
 		for (i = 0; i < n; i++)
-			((float *) buf)[i] = 0.9f + 0.2f * rnd_unit(); /* norm gains near one */
+			((float *)buf)[i] = 0.9f + 0.2f * rnd_unit(); /* norm gains near one */
 	else if (t->type == T_Q4_K)
 		fill_q4_k(buf, n / 256, sd);
 	else

@@ -36,8 +36,8 @@ static void init_cwsr(struct vgpu_props *p)
 		DEBUG_PER_WAVE = 32,
 	};
 	uint32_t vgprs = vgpu_rule(RULE_queue_cwsr_vgprs) ? VGPR_PER_CU : VGPR_PER_CU_BEFORE;
-	uint32_t wg_data = align_up(p->cus * (vgprs + SGPR_PER_CU + LDS_PER_CU + HWREG_PER_CU),
-				    4096);
+	uint32_t wg_data =
+		align_up(p->cus * (vgprs + SGPR_PER_CU + LDS_PER_CU + HWREG_PER_CU), 4096);
 
 	p->waves = p->cus * WAVES_PER_CU;
 	p->ctl_stack_size = align_up((uint32_t)sizeof(struct kfd_context_save_area_header) +

@@ -46,23 +46,23 @@ __asm__(".text\n"
 	"	btq %rdi, vgpu_syscall_mask(%rip)\n"
 	"	jc 2f\n"
 	"	jmp *vgpu_real_syscall(%rip)\n"
-	"1:	cmpq $72, %rdi\n"   /* fcntl */
+	"1:	cmpq $72, %rdi\n" /* fcntl */
 	"	je 2f\n"
-	"	cmpq $89, %rdi\n"   /* readlink */
+	"	cmpq $89, %rdi\n" /* readlink */
 	"	je 2f\n"
-	"	cmpq $257, %rdi\n"  /* openat */
+	"	cmpq $257, %rdi\n" /* openat */
 	"	je 2f\n"
-	"	cmpq $262, %rdi\n"  /* newfstatat */
+	"	cmpq $262, %rdi\n" /* newfstatat */
 	"	je 2f\n"
-	"	cmpq $267, %rdi\n"  /* readlinkat */
+	"	cmpq $267, %rdi\n" /* readlinkat */
 	"	je 2f\n"
-	"	cmpq $269, %rdi\n"  /* faccessat */
+	"	cmpq $269, %rdi\n" /* faccessat */
 	"	je 2f\n"
-	"	cmpq $292, %rdi\n"  /* dup3 */
+	"	cmpq $292, %rdi\n" /* dup3 */
 	"	je 2f\n"
-	"	cmpq $332, %rdi\n"  /* statx */
+	"	cmpq $332, %rdi\n" /* statx */
 	"	je 2f\n"
-	"	cmpq $436, %rdi\n"  /* close_range */
+	"	cmpq $436, %rdi\n" /* close_range */
 	"	je 2f\n"
 	"	jmp *vgpu_real_syscall(%rip)\n"
 	"2:	jmp vgpu_syscall\n"
@@ -78,37 +78,63 @@ __attribute__((visibility("hidden"))) const uint64_t vgpu_syscall_mask = MASK;
 #define P(x) ((void *)(x))
 
 __attribute__((visibility("hidden"))) long vgpu_syscall(long nr, long a, long b, long c, long d,
-							 long e, long f)
+							long e, long f)
 {
 	long r;
 
 	switch (nr) {
-	case SYS_read: return read((int)a, P(b), (size_t)c);
-	case SYS_write: return write((int)a, P(b), (size_t)c);
-	case SYS_open: return open(P(a), (int)b, (mode_t)c);
-	case SYS_openat: return openat((int)a, P(b), (int)c, (mode_t)d);
-	case SYS_close: return close((int)a);
-	case SYS_close_range: return close_range((unsigned)a, (unsigned)b, (int)c);
-	case SYS_stat: return stat(P(a), P(b));
-	case SYS_lstat: return lstat(P(a), P(b));
-	case SYS_fstat: return fstat((int)a, P(b));
-	case SYS_newfstatat: return fstatat((int)a, P(b), P(c), (int)d);
-	case SYS_statx: return statx((int)a, P(b), (int)c, (unsigned)d, P(e));
-	case SYS_lseek: return lseek((int)a, b, (int)c);
-	case SYS_mmap: return (long)mmap(P(a), (size_t)b, (int)c, (int)d, (int)e, f);
-	case SYS_mprotect: return mprotect(P(a), (size_t)b, (int)c);
-	case SYS_munmap: return munmap(P(a), (size_t)b);
-	case SYS_mremap: return (long)mremap(P(a), (size_t)b, (size_t)c, (int)d, P(e));
-	case SYS_madvise: return madvise(P(a), (size_t)b, (int)c);
-	case SYS_ioctl: return ioctl((int)a, (unsigned long)b, P(c));
-	case SYS_access: return access(P(a), (int)b);
-	case SYS_faccessat: return faccessat((int)a, P(b), (int)c, 0);
-	case SYS_dup: return dup((int)a);
-	case SYS_dup2: return dup2((int)a, (int)b);
-	case SYS_dup3: return dup3((int)a, (int)b, (int)c);
-	case SYS_fcntl: return fcntl((int)a, (int)b, P(c));
-	case SYS_readlink: return readlink(P(a), P(b), (size_t)c);
-	case SYS_readlinkat: return readlinkat((int)a, P(b), P(c), (size_t)d);
+	case SYS_read:
+		return read((int)a, P(b), (size_t)c);
+	case SYS_write:
+		return write((int)a, P(b), (size_t)c);
+	case SYS_open:
+		return open(P(a), (int)b, (mode_t)c);
+	case SYS_openat:
+		return openat((int)a, P(b), (int)c, (mode_t)d);
+	case SYS_close:
+		return close((int)a);
+	case SYS_close_range:
+		return close_range((unsigned)a, (unsigned)b, (int)c);
+	case SYS_stat:
+		return stat(P(a), P(b));
+	case SYS_lstat:
+		return lstat(P(a), P(b));
+	case SYS_fstat:
+		return fstat((int)a, P(b));
+	case SYS_newfstatat:
+		return fstatat((int)a, P(b), P(c), (int)d);
+	case SYS_statx:
+		return statx((int)a, P(b), (int)c, (unsigned)d, P(e));
+	case SYS_lseek:
+		return lseek((int)a, b, (int)c);
+	case SYS_mmap:
+		return (long)mmap(P(a), (size_t)b, (int)c, (int)d, (int)e, f);
+	case SYS_mprotect:
+		return mprotect(P(a), (size_t)b, (int)c);
+	case SYS_munmap:
+		return munmap(P(a), (size_t)b);
+	case SYS_mremap:
+		return (long)mremap(P(a), (size_t)b, (size_t)c, (int)d, P(e));
+	case SYS_madvise:
+		return madvise(P(a), (size_t)b, (int)c);
+	case SYS_ioctl:
+		return ioctl((int)a, (unsigned long)b, P(c));
+	case SYS_access:
+		return access(P(a), (int)b);
+	case SYS_faccessat:
+		return faccessat((int)a, P(b), (int)c, 0);
+	case SYS_dup:
+		return dup((int)a);
+	case SYS_dup2:
+		return dup2((int)a, (int)b);
+	case SYS_dup3:
+		return dup3((int)a, (int)b, (int)c);
+	case SYS_fcntl:
+		return fcntl((int)a, (int)b, P(c));
+	case SYS_readlink:
+		return readlink(P(a), P(b), (size_t)c);
+	case SYS_readlinkat:
+		return readlinkat((int)a, P(b), P(c), (size_t)d);
 	}
 	r = rawsys(nr, a, b, c, d, e, f);
 	if (r < 0 && r > -4096) {

@@ -100,7 +100,8 @@ static enum path_kind map_fdinfo(const char *path, char *buf)
 	return PATH_MAPPED;
 }
 
-/* For a process with the device open only: all others live on this machine and plan with its RAM. */
+/* For a process with the device open only: all others live on this machine and plan with its RAM.
+ */
 static enum path_kind map_meminfo(char *buf)
 {
 	char text[8192];

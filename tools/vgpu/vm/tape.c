@@ -79,9 +79,9 @@ static void append(struct vm_tape *t, const void *p, size_t n)
 
 static const char *op_name(enum vm_op op)
 {
-	static const char *const names[] = {"load", "store", "fetch", "swap", "cmpswap", "add",
-					    "sub",  "csub",  "smin",  "umin", "smax",    "umax",
-					    "and",  "or",    "xor",   "inc",  "dec",     "fadd",
+	static const char *const names[] = {"load", "store", "fetch",   "swap", "cmpswap", "add",
+					    "sub",  "csub",  "smin",    "umin", "smax",    "umax",
+					    "and",  "or",    "xor",     "inc",  "dec",     "fadd",
 					    "fmin", "fmax",  "fcmpswap"};
 
 	return op < sizeof(names) / sizeof(*names) ? names[op] : "?";
@@ -211,7 +211,8 @@ static uint32_t replay_lanes(struct vm_tape *t, const struct entry *r, struct vm
 			return r->mask;
 		}
 		for (unsigned c = 0; c < in; c++) {
-			uint32_t a = data[c * VM_LANES + l] & part, b = rin[c * VM_LANES + l] & part;
+			uint32_t a = data[c * VM_LANES + l] & part,
+				 b = rin[c * VM_LANES + l] & part;
 
 			if (vm_same_value(a, b))
 				continue;
