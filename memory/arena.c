@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,7 @@ static void release(struct arena *a, uint64_t limit)
 		for (struct part *p = a->parts; p < a->parts + a->n; p++)
 			if (p->died && (!oldest || p->died < oldest->died))
 				oldest = p;
+		assert(oldest); /* quarantined is their sum */
 		oldest->died = 0;
 		a->quarantined -= oldest->size;
 		va_free(a->va, oldest->start);

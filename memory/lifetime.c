@@ -76,8 +76,9 @@ static int scope_end_locked(struct mem_scope *s)
 	struct memory *m = s->m;
 	int rc, waits = 0;
 
-	while (s->children) {
-		rc = scope_end_locked(s->children);
+	for (struct mem_scope *c = s->children, *next; c; c = next) {
+		next = c->sibling;
+		rc = scope_end_locked(c);
 		if (rc < 0)
 			return rc;
 		waits |= rc;

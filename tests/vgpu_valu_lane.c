@@ -135,9 +135,11 @@ Test(valu_lane, dpp_fma_with_modifiers)
 	in.abs = 1;
 	in.neg = 5;
 	run(sem_V_FMA_F32, &in);
-	for (unsigned l = 0; l < 32; l++)
-		cr_assert_eq(f32(vreg(0, 40)[l]),
-			     -(float)(l / 16 * 16 + 15 - l % 16) * 2.0f - 100.0f);
+	for (unsigned l = 0; l < 32; l++) {
+		unsigned from = l / 16 * 16 + 15 - l % 16;
+
+		cr_assert_eq(f32(vreg(0, 40)[l]), -(float)from * 2.0f - 100.0f);
+	}
 }
 
 /* ---- lanes ------------------------------------------------------------------------------------

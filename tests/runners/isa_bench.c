@@ -194,10 +194,13 @@ static uint8_t *arguments(struct vm *vm, json_t *args)
 			size_t n;
 			void *data = slurp(file, &n);
 
-			if (!data || n != bytes)
-				return NULL;
-			memcpy(p, data, n);
+			if (data && n == bytes)
+				memcpy(p, data, n);
+			else
+				p = NULL;
 			free(data);
+			if (!p)
+				return NULL;
 		} else {
 			out = p;
 		}
@@ -217,21 +220,21 @@ static double bench(const char *name, json_t *k)
 	unsigned waves = (threads + 31) / 32, nvgpr = (unsigned)integer(d, "vgprs"), group[3];
 	uint64_t lds = integer(d, "lds"), insns = 0;
 	struct machine m = {0};
-	uint8_t *out, *code;
-	double t;
+	uint8_t *out, *code = NULL;
+	double t = 0;
 	size_t n;
-	void *want;
-	bool ok = true;
+	void *want = NULL;
+	bool ok = false;
 
 	if (waves > MAX_WAVES || vm_create(&m.vm))
 		return 0;
 	code = slurp(json_string_value(json_object_get(k, "co")), &n);
 	if (!code || !load_code(m.vm, code, n))
-		return 0;
+		goto out;
 	out = arguments(m.vm, json_object_get(k, "args"));
 	want = slurp(json_string_value(json_object_get(expect, "file")), &n);
 	if (!out || !want)
-		return 0;
+		goto out;
 	vm_port_init(&m.vmem, m.vm, VM_CLIENT_TCP);
 	vm_port_init(&m.smem, m.vm, VM_CLIENT_SQC_DATA);
 	vm_port_init(&m.imem, m.vm, VM_CLIENT_SQC_INST);
@@ -242,6 +245,7 @@ static double bench(const char *name, json_t *k)
 	m.x.lds = lds ? aligned_alloc(128, m.x.lds_size) : NULL;
 	for (unsigned i = 0; i < waves; i++)
 		m.wave[i] = aligned_alloc(128, isa_wave_bytes(nvgpr, false));
+	ok = true;
 	t = now();
 	for (group[2] = 0; group[2] < dim(k, "grid", 2); group[2]++)
 		for (group[1] = 0; group[1] < dim(k, "grid", 1); group[1]++)
@@ -260,6 +264,7 @@ static double bench(const char *name, json_t *k)
 	for (unsigned i = 0; i < waves; i++)
 		free(m.wave[i]);
 	free(m.x.lds);
+out:
 	free(want);
 	free(code);
 	vm_destroy(m.vm);

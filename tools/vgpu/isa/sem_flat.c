@@ -170,8 +170,8 @@ static bool flat_access(struct isa_exec *x, const struct isa_insn *in, enum vm_o
 	return true;
 }
 
-static inline bool access(struct isa_exec *x, const struct isa_insn *in, enum vm_op op,
-			  struct flat *f, unsigned size, uint32_t *data)
+static inline bool move(struct isa_exec *x, const struct isa_insn *in, enum vm_op op,
+			struct flat *f, unsigned size, uint32_t *data)
 {
 	if (in->fmt == ISA_FLAT)
 		return flat_access(x, in, op, f, size, data);
@@ -223,7 +223,7 @@ static void load(struct isa_exec *x, const struct isa_insn *in, unsigned size, e
 	else
 		f.mask = isa_exec_mask(x);
 	/* Dwords go straight to the registers. Lanes that fault read 0, as the manual has it. */
-	if (!access(x, in, VM_LOAD, &f, size, to ? to : f.data) && in->fmt == ISA_SCRATCH)
+	if (!move(x, in, VM_LOAD, &f, size, to ? to : f.data) && in->fmt == ISA_SCRATCH)
 		return;
 	if (!to)
 		isa_load_write(x, in->dst, f.mask, part, dwords, f.data);
@@ -244,7 +244,7 @@ static void store(struct isa_exec *x, const struct isa_insn *in, unsigned size, 
 		return;
 	if (in->fmt != ISA_SCRATCH)
 		addresses(x, in, &f);
-	access(x, in, VM_STORE, &f, size, from ? from : f.data);
+	move(x, in, VM_STORE, &f, size, from ? from : f.data);
 }
 
 static void atomic(struct isa_exec *x, const struct isa_insn *in, enum vm_op op, unsigned size)
@@ -256,7 +256,7 @@ static void atomic(struct isa_exec *x, const struct isa_insn *in, enum vm_op op,
 	addresses(x, in, &f);
 	/* compare-swap: data first, comparand behind it */
 	isa_store_data(x, in->vdata, cmp ? 2 * dwords : dwords, false, f.data);
-	if (access(x, in, op, &f, size, f.data) && in->dst != OPR_NONE)
+	if (move(x, in, op, &f, size, f.data) && in->dst != OPR_NONE)
 		isa_load_write(x, in->dst, f.mask, PART_B32, dwords, f.data);
 }
 
