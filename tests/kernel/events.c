@@ -83,7 +83,9 @@ struct waited wait_ids(int fd, const uint32_t *ids, uint32_t n, uint32_t all, ui
 
 struct waited wait_one(int fd, uint32_t id, uint32_t timeout_ms)
 {
-	return wait_ids(fd, &id, 1, 0, timeout_ms);
+	const uint32_t ids[1] = {id};
+
+	return wait_ids(fd, ids, 1, 0, timeout_ms);
 }
 
 const char *wait_result_name(uint32_t result)

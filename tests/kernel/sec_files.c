@@ -41,9 +41,12 @@ static void opened(const char *input, int fd)
 static void names(void)
 {
 	int dir = open("/dev", O_RDONLY | O_DIRECTORY), fd;
+	int nowhere = 9999;
 	char *absolute;
 	FILE *f;
 
+	if (dir < 0)
+		probe_die("open /dev");
 	errno = 0;
 	opened("/dev/../dev/kfd", open("/dev/../dev/kfd", O_RDWR));
 	opened("//dev//kfd", open("//dev//kfd", O_RDWR));
@@ -55,8 +58,8 @@ static void names(void)
 	opened("openat of /dev and kfd", openat(dir, "kfd", O_RDWR));
 	opened("openat of /dev and ../dev/kfd", openat(dir, "../dev/kfd", O_RDWR));
 	opened("openat of /dev and /dev/kfd", openat(dir, "/dev/kfd", O_RDWR));
-	opened("openat of -1 and /dev/kfd", openat(-1, "/dev/kfd", O_RDWR));
-	opened("openat of -1 and kfd", openat(-1, "kfd", O_RDWR));
+	opened("openat of a closed descriptor and /dev/kfd", openat(nowhere, "/dev/kfd", O_RDWR));
+	opened("openat of a closed descriptor and kfd", openat(nowhere, "kfd", O_RDWR));
 	opened("creat", creat("/dev/kfd", 0600));
 	if (!chdir("/dev"))
 		opened("kfd, in /dev", open("kfd", O_RDWR));

@@ -15,7 +15,7 @@
 static struct totals {
 	unsigned long compared, different;
 	unsigned shown;
-} * totals;
+} *totals;
 static bool last_differed;
 
 bool same(const char *what, long long kernel, long long ours)

@@ -187,7 +187,7 @@ void witness_vm_map(unsigned buffer, uint64_t va, uint64_t bytes, bool twice)
 	bos[buffer].index = buffer;
 	bo_vas[buffer].base.bo = &bos[buffer];
 	bo_vas[buffer].queue_refcount = 0;
-	for (unsigned i = 0; i <= twice; i++, start += pages)
+	for (unsigned i = twice ? 2 : 1; i; i--, start += pages)
 		mappings[n_mappings++] =
 			(struct amdgpu_bo_va_mapping){start, start + pages - 1, &bo_vas[buffer]};
 }

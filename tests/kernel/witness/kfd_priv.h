@@ -11,7 +11,6 @@
 /* For tools that read this without the kernel's source at hand: the same names. */
 #include "kfd/abi.h"
 #undef KFD_MMAP_TYPE_EVENTS
-#undef IS_ERR
 #endif
 
 #define KFD_MMAP_TYPE_EVENTS   (0x2ull << 62)

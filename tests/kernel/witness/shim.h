@@ -39,11 +39,11 @@ typedef unsigned gfp_t;
 #define unlikely(x)                 (x)
 #define likely(x)                   (x)
 #define IS_ENABLED(x)               0
-#define ALIGN(x, a)                 (((x) + (a)-1) / (a) * (a))
+#define ALIGN(x, a)                 (((x) + (a) - 1) / (a) * (a))
 #define min(a, b)                   ((a) < (b) ? (a) : (b))
 #define max(a, b)                   ((a) > (b) ? (a) : (b))
 #define min_t(t, a, b)              min((t)(a), (t)(b))
-#define container_of(p, t, m)       ((t *)((char *)(p)-offsetof(t, m)))
+#define container_of(p, t, m)       ((t *)((char *)(p) - offsetof(t, m)))
 #define check_mul_overflow(a, b, r) __builtin_mul_overflow(a, b, r)
 #define IS_ERR(p)                   ((uintptr_t)(p) > (uintptr_t)-4096)
 #define PTR_ERR(p)                  ((int)(intptr_t)(p))
@@ -311,7 +311,7 @@ struct idr {
 	struct idr_slot {
 		int id;
 		void *ptr;
-	} * slots; /* sorted by id */
+	} *slots; /* sorted by id */
 	unsigned n, cap;
 };
 
