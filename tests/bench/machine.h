@@ -131,6 +131,8 @@ static inline bool bm_open(struct bm *m, const char *path, const char *kernel)
 	vm_port_init(&m->vmem, m->vm, VM_CLIENT_TCP);
 	vm_port_init(&m->smem, m->vm, VM_CLIENT_SQC_DATA);
 	vm_port_init(&m->imem, m->vm, VM_CLIENT_SQC_INST);
+	vm_port_bind(&m->vmem);
+	vm_port_bind(&m->smem);
 	m->x.vmem = &m->vmem;
 	m->x.smem = &m->smem;
 	m->x.imem = &m->imem;

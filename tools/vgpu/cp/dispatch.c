@@ -387,6 +387,7 @@ int cp_group_init(struct isa_group *g, struct cp_dispatch *d, uint64_t index)
 	g->live = g->nwaves;
 	g->insns = 0;
 	g->spinning = 0;
+	memset(g->count, 0, sizeof(g->count));
 	fill((uint32_t *)g->lds, d->lds_bytes / 4);
 	for (unsigned i = 0; i < g->nwaves; i++)
 		wave_init(group_wave(g, i), g, d, i, id, size);

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "count/count.h"
 #include "cp/cp.h"
 #include "isa/isa.h"
 #include "isa/jit.h"
@@ -47,6 +48,7 @@ struct isa_group {
 	uint8_t *lds, *waves; /* arenas, kept from group to group */
 	size_t lds_cap, waves_cap, stride;
 	uint16_t scratch_slot[CP_MAX_WAVES];
+	struct count_wave count[CP_MAX_WAVES];
 };
 
 static inline struct isa_wave *group_wave(const struct isa_group *g, unsigned i)
@@ -78,6 +80,7 @@ struct cp_dispatch {
 	uint32_t scratch_wave_bytes, scratch_slots;
 	uint64_t start_ts;
 	struct jit_kernel *jit; /* NULL: interpret */
+	struct count_dispatch *count;
 	bool active;
 	/* [S] */
 	bool listed;

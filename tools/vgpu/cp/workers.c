@@ -87,6 +87,28 @@ static void list_remove(struct cp_dispatch *d)
 	d->listed = false;
 }
 
+static void count_begin(struct cp_dispatch *d)
+{
+	struct count_launch l = {
+		.port = &d->q->port,
+		.kernel_object = d->kernel_object,
+		.entry = d->entry,
+		.rsrc1 = d->rsrc1,
+		.rsrc2 = d->rsrc2,
+		.rsrc3 = d->rsrc3,
+		.nvgpr = d->nvgpr,
+		.lds_bytes = d->lds_bytes,
+		.queue = d->q->mqd.queue_id,
+		.wave64 = d->wave64,
+		.grid = {d->grid[0], d->grid[1], d->grid[2]},
+		.wg = {d->wg[0], d->wg[1], d->wg[2]},
+		.index = d->index,
+		.waves_full = d->waves_full,
+	};
+
+	d->count = count_dispatch_begin(&l);
+}
+
 void cp_sched_add(struct cp_dispatch *d)
 {
 	struct jit_shape shape = {
@@ -96,7 +118,12 @@ void cp_sched_add(struct cp_dispatch *d)
 	};
 
 	d->jit = jit_kernel_get(&d->q->port, d->entry, &shape,
-				vgpu_config.deterministic ? JIT_OFF : (enum jit_mode) vgpu_config.jit);
+				vgpu_config.deterministic || count_on
+					? JIT_OFF
+					: (enum jit_mode)vgpu_config.jit);
+	d->count = NULL;
+	if (count_on)
+		count_begin(d);
 	pthread_mutex_lock(&S.lock);
 	list_add(d);
 	wake(d->total > 1 ? 2 : 1);
@@ -239,6 +266,8 @@ static void ended(struct isa_group *g)
 		return;
 	/* The dispatch is over: this thread completes it and runs the queue on. It still counts
 	 * as running, so an unmap waits for this too. */
+	if (d->count)
+		count_dispatch_end(d->count);
 	pthread_mutex_lock(&q->lock);
 	cp_dispatch_complete(d);
 	cp_queue_run(q);
@@ -395,6 +424,20 @@ static uint64_t on_realtime(struct isa_exec *x)
 
 /* ---- a wave stops -------------------------------------------------------- */
 
+static void count_stop(struct worker *k, struct isa_wave *w)
+{
+	struct isa_insn in = {0};
+	uint32_t words[5];
+	unsigned n = 5;
+
+	if (!k->x.count)
+		return;
+	while (n && vm_read(&k->imem, VM_FETCH, gva(w->pc), words, 4 * n, 0))
+		n--;
+	if (n && isa_decode(words, n, &in) > 0)
+		count_refused(k->x.count, in.op);
+}
+
 /* Deals with a halted wave. True: it runs on (in its trap handler). */
 static bool stopped(struct worker *k, struct isa_group *g, struct isa_wave *w)
 {
@@ -454,6 +497,7 @@ static bool stopped(struct worker *k, struct isa_group *g, struct isa_wave *w)
 	default:
 		describe(k, g, w, w->pc, where, sizeof(where));
 		CP_COUNT(unsupported, 1);
+		count_stop(k, w);
 		pthread_mutex_lock(&q->lock);
 		cp_queue_fail(q, EC_WAVE_ILLEGAL, 0,
 			      "the virtual device does not implement the instruction at %s", where);
@@ -504,8 +548,12 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 		vm_port_init(&k->vmem, d->vm, VM_CLIENT_TCP);
 		vm_port_init(&k->smem, d->vm, VM_CLIENT_SQC_DATA);
 		vm_port_init(&k->imem, d->vm, VM_CLIENT_SQC_INST);
-		vm_port_bind(&k->vmem);
-		vm_port_bind(&k->smem);
+		if (x->count) {
+			k->vmem.watch = k->smem.watch = k->imem.watch = count_watch(x->count);
+		} else {
+			vm_port_bind(&k->vmem);
+			vm_port_bind(&k->smem);
+		}
 	}
 	x->lds = g->lds;
 	x->lds_size = d->lds_bytes;
@@ -638,6 +686,7 @@ static void *worker_main(void *arg)
 	k->x.msg_rtn = on_msg_rtn;
 	k->x.realtime = on_realtime;
 	k->x.owner = k;
+	k->x.count = count_on ? count_ctx_new() : NULL;
 	while (!__atomic_load_n(&S.stop, __ATOMIC_ACQUIRE)) {
 		uint64_t seen = __atomic_load_n(&S.seq, __ATOMIC_ACQUIRE), until = ~0ull;
 		bool idle = true, fresh;
@@ -654,7 +703,16 @@ static void *worker_main(void *arg)
 		for (unsigned i = 0; i < k->n;) {
 			struct isa_group *g = k->resident[i];
 			uint64_t approx = k->x.approximated;
-			enum outcome o = visit(k, g, &until);
+			enum outcome o;
+
+			if (k->x.count) {
+				count_enter(k->x.count, g->d->count, g->count);
+				if (!g->visits)
+					count_group(k->x.count, g->nwaves);
+			}
+			o = visit(k, g, &until);
+			if (k->x.count)
+				count_leave(k->x.count);
 
 			if (k->x.approximated != approx)
 				CP_COUNT(approximated, k->x.approximated - approx);
@@ -702,6 +760,7 @@ static void *worker_main(void *arg)
 	while (k->n)
 		put_away(k->resident[--k->n], false);
 	isa_exec_fini(&k->x);
+	count_ctx_free(k->x.count);
 	return NULL;
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "count/count.h"
 #include "isa/operands.h"
 #include "isa/shape.h"
 
@@ -300,8 +301,10 @@ static __attribute__((noinline)) void run_wave64(struct isa_exec *x, const struc
 	x->half = 0;
 }
 
-uint64_t isa_run(struct isa_exec *x, struct isa_wave *w, uint64_t budget)
+static inline __attribute__((always_inline)) uint64_t
+run(struct isa_exec *x, struct isa_wave *w, uint64_t budget, const bool counted)
 {
+	uint64_t exec = 0, approximated = 0;
 	unsigned csr = _mm_getcsr();
 	struct code_page *p = NULL;
 	uint64_t base = 1, n = 0;
@@ -326,6 +329,10 @@ uint64_t isa_run(struct isa_exec *x, struct isa_wave *w, uint64_t budget)
 			slot_fill(x, p, s);
 			if (s->kind == SLOT_EMPTY)
 				goto out;
+		}
+		if (counted) {
+			exec = w->exec;
+			approximated = x->approximated;
 		}
 		w->pc += s->in.len;
 		switch (s->kind) {
@@ -359,6 +366,8 @@ uint64_t isa_run(struct isa_exec *x, struct isa_wave *w, uint64_t budget)
 			isa_halt(x, &s->in, STOP_ILLEGAL);
 			break;
 		}
+		if (counted && (w->state != WAVE_HALTED || w->stop == STOP_NONE))
+			count_insn(x->count, w, &s->in, exec, x->approximated - approximated);
 		n++;
 	}
 	if (w->state == WAVE_HALTED && n && w->stop != STOP_NONE)
@@ -367,4 +376,10 @@ out:
 	w->insns += n;
 	_mm_setcsr(csr);
 	return n;
+}
+
+uint64_t isa_run(struct isa_exec *x, struct isa_wave *w, uint64_t budget)
+{
+	return __builtin_expect(x->count != NULL, 0) ? run(x, w, budget, true)
+						     : run(x, w, budget, false);
 }

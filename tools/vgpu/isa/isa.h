@@ -182,6 +182,7 @@ struct isa_exec {
 	uint64_t (*msg_rtn)(struct isa_exec *x, uint32_t msg); /* doorbell id, ddid, tma, realtime, ... */
 	uint64_t (*realtime)(struct isa_exec *x);
 	void *owner;		  /* the dispatcher's */
+	struct count_ctx *count;  /* NULL: nothing is counted */
 	uint32_t nvgpr, mode;	  /* compiled code: the wave's, as constants */
 	uint64_t compiled;	  /* instructions run in compiled code */
 	uint64_t approximated;	  /* instructions executed inexactly (fidelity report) */

@@ -3,6 +3,7 @@
  * Source: AMD "RDNA3.5 Instruction Set Architecture", chapters "Data share operations" and DS.
  * Addresses are byte offsets into the workgroup's allocation; what lies outside reads 0 and is
  * not written. */
+#include "count/count.h"
 #include "isa/sem.h"
 
 struct ds {
@@ -251,6 +252,10 @@ static void special(struct isa_exec *x, const struct isa_insn *in, unsigned size
 	isa_store_data(x, in->src[1], dwords, false, d.data);
 	if (in->src[2] != OPR_NONE)
 		isa_store_data(x, in->src[2], dwords, false, d.data + 2 * VM_LANES);
+#ifndef ISA_JIT
+	if (__builtin_expect(x->count != NULL, 0))
+		count_lds(x->count, VM_SWAP, d.off, d.mask, size);
+#endif
 	/* lanes in rising order: each sees what those below it did */
 	for (unsigned l = 0; l < VM_LANES; l++) {
 		uint64_t o = 0, a = d.data[l], b = 0, r;
@@ -311,6 +316,10 @@ static void count(struct isa_exec *x, const struct isa_insn *in, int sign)
 	uint64_t exec = w->wave64 ? w->exec : (uint32_t)w->exec;
 	uint32_t off = (w->s[OPR_M0] & 0xffff) + (uint16_t)in->imm, old = 0, new;
 
+#ifndef ISA_JIT
+	if (__builtin_expect(x->count != NULL, 0))
+		count_lds(x->count, VM_ADD, &off, 1, 4);
+#endif
 	if (x->lds_size >= 4 && off <= x->lds_size - 4) {
 		memcpy(&old, x->lds + off, 4);
 		new = old + (uint32_t)(sign * __builtin_popcountll(exec));

@@ -1,6 +1,7 @@
 /* What all vector memory semantics share: atomics, LDS bytes, partial registers. */
 #include <immintrin.h>
 
+#include "count/count.h"
 #include "isa/sem.h"
 
 #define ALL 0xffffffffu
@@ -201,6 +202,10 @@ void isa_lds_access(struct isa_exec *x, enum vm_op op, const uint32_t *off, uint
 {
 	bool run = false;
 
+#ifndef ISA_JIT
+	if (__builtin_expect(x->count != NULL, 0))
+		count_lds(x->count, op, off, mask, size);
+#endif
 	if ((op == VM_LOAD || op == VM_STORE) && size >= 4 &&
 	    lds_all_in(x, off, mask, size, &run)) {
 		if (op == VM_LOAD) {

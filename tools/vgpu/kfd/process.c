@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "count/count.h"
 #include "drm/drm_file.h"
 #include "vm/rawsys.h"
 
@@ -63,6 +64,7 @@ static int device_init_locked(void)
 	err = vgpu_device_describe();
 	if (err)
 		return err;
+	count_init();
 	if (vgpu_config.gpus) {
 		err = vm_pools_init(vgpu_config.vram_bytes, vgpu_config.gtt_bytes);
 		if (err)

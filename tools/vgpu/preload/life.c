@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "count/count.h"
 #include "drm/gem.h"
 #include "vm/rawsys.h"
 
@@ -15,6 +16,7 @@ static void forked(void)
 {
 	vma_after_fork();
 	tree_after_fork();
+	count_forked();
 }
 
 static void start_once(void)
@@ -59,6 +61,7 @@ void preload_finish(void)
 		write_stats();
 		trace_line("exit");
 		vgpu_device_fini();
+		count_finish();
 	}
 	tree_remove();
 }

@@ -21,11 +21,14 @@ typedef uint32_t u32x4b __attribute__((ext_vector_type(4), aligned(1)));
 /* Longest stretch moved inside one door_enter(): bounds how long an unmap can wait. */
 #define SPAN_MAX (64u << 10)
 
+struct vm_watch *vm_watch_all;
+
 void vm_port_init(struct vm_port *p, struct vm *vm, enum vm_client client)
 {
 	memset(p, 0, sizeof(*p));
 	p->vm = vm;
 	p->client = client;
+	p->watch = vm_watch_all;
 }
 
 void vm_port_bind(struct vm_port *p)
@@ -493,6 +496,8 @@ uint32_t vm_access(struct vm_port *p, enum vm_op op, const uint64_t addr[VM_LANE
 		return 0;
 	if (__builtin_expect(p->tape != NULL, 0))
 		return vm_tape_access(p, op, addr, mask, size, cache, data);
+	if (__builtin_expect(p->watch && p->watch->lanes, 0))
+		p->watch->lanes(p->watch, p, op, addr, mask, size);
 	a0 = addr[__builtin_ctz(mask)];
 	p->accesses++;
 	p->repeats += a0 == p->last;
@@ -581,6 +586,8 @@ static int span(struct vm_port *p, enum vm_op op, uint64_t va, void *buf, size_t
 
 	if (__builtin_expect(p->tape != NULL, 0))
 		return vm_tape_span(p, op, va, buf, n, cache);
+	if (__builtin_expect(p->watch && p->watch->span, 0))
+		p->watch->span(p->watch, p, op, va, n);
 	p->accesses++;
 	p->repeats += va == p->last;
 	p->last = va;
@@ -621,11 +628,15 @@ int vm_write(struct vm_port *p, gva_t va, const void *src, size_t n, unsigned ca
  * misaligned (rings and signals are aligned by their own rules). */
 static int word(struct vm_port *p, enum vm_op op, uint64_t va, unsigned size, uint64_t *v)
 {
-	struct vm_reader *r = door_enter(p);
-	const struct vm_tlbe *e = translate(p, op, va);
+	const struct vm_tlbe *e;
+	struct vm_reader *r;
 	uint8_t *h;
 	int ret = 0;
 
+	if (__builtin_expect(p->watch && p->watch->span, 0))
+		p->watch->span(p->watch, p, op, va, size);
+	r = door_enter(p);
+	e = translate(p, op, va);
 	p->accesses++;
 	if (!e || va % size) {
 		if (e)

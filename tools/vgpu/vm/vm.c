@@ -169,6 +169,8 @@ void vm_destroy(struct vm *vm)
 	pthread_mutex_unlock(&vm->pt);
 	vm_grace();
 	for (size_t i = 0; i < n; i++) {
+		if (vm_watch_all && vm_watch_all->unmapped)
+			vm_watch_all->unmapped(vm_watch_all, vm, vm->map[i]);
 		vm_bo_unref(vm->map[i]->bo);
 		free(vm->map[i]);
 	}
@@ -222,6 +224,8 @@ int vm_map(struct vm *vm, gva_t va, uint64_t size, struct vm_bo *bo, uint64_t bo
 		vm->map[at] = m;
 		vm->n++;
 		vm_bo_ref(bo);
+		if (vm_watch_all && vm_watch_all->mapped)
+			vm_watch_all->mapped(vm_watch_all, vm, m);
 	}
 	pthread_mutex_unlock(&vm->pt);
 out:
@@ -250,6 +254,8 @@ int vm_unmap(struct vm *vm, gva_t va)
 	if (!m)
 		return -EINVAL;
 	vm_grace();
+	if (vm_watch_all && vm_watch_all->unmapped)
+		vm_watch_all->unmapped(vm_watch_all, vm, m);
 	vm_bo_unref(m->bo);
 	free(m);
 	return 0;

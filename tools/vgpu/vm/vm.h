@@ -85,6 +85,7 @@ void *vm_bo_kmap(struct vm_bo *bo);
 
 struct vm_reader;
 struct vm_tape;
+struct vm_watch;
 struct vm; /* one GPU address space: one per process that acquired a VM */
 
 struct vm_mapping {
@@ -180,7 +181,21 @@ struct vm_port {
 	uint64_t repeats, last;
 	/* Not NULL: a front port (vm/tape.h); what is asked of it is recorded or replayed. */
 	struct vm_tape *tape;
+	struct vm_watch *watch; /* NULL: nobody looks */
 };
+
+/* Sees every access of a port that is not bound (vm_port_bind), before it is done, on the thread
+ * that does it; and every mapping. A watch takes no lock of vm/. Any member may be NULL. */
+struct vm_watch {
+	void (*lanes)(struct vm_watch *w, const struct vm_port *p, enum vm_op op,
+		      const uint64_t *addr, uint32_t mask, unsigned size);
+	void (*span)(struct vm_watch *w, const struct vm_port *p, enum vm_op op, uint64_t va,
+		     size_t n);
+	void (*mapped)(struct vm_watch *w, struct vm *vm, const struct vm_mapping *m);
+	void (*unmapped)(struct vm_watch *w, struct vm *vm, const struct vm_mapping *m);
+};
+/* Given to every port at its initialisation, and told of mappings. Set before either exists. */
+extern struct vm_watch *vm_watch_all;
 
 void vm_port_init(struct vm_port *p, struct vm *vm, enum vm_client client);
 /* Binds p to the calling thread, the only one to use it from now on. Unbound after init. */
