@@ -237,6 +237,7 @@ int memory_adopt(struct memory *m, const char *owner, uint64_t va, uint64_t size
 	b.generation = ++m->generation;
 	bo_enter(&b, LEDGER_ADOPT);
 	m->adopted[m->nadopted++] = handle;
+	m->adopted_bytes += size;
 out:
 	pthread_mutex_unlock(&m->lock);
 	return rc;
@@ -311,6 +312,11 @@ uint64_t memory_ledger(const struct memory *m, uint64_t first, struct ledger_rec
 	count = ledger_read(m->ledger, first, out, n);
 	memory_unlock(m);
 	return count;
+}
+
+uint64_t memory_adopted(const struct memory *m)
+{
+	return m->adopted_bytes;
 }
 
 int memory_ledger_fd(const struct memory *m)

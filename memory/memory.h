@@ -195,5 +195,6 @@ uint64_t memory_quarantined(const struct memory *m);
 /* Enters memory the kernel keeps until the process ends (the event page): counted, looked up, not
  * ours to free. Entering the same handle again changes nothing. 0 or -ENOMEM. */
 int memory_adopt(struct memory *m, const char *owner, uint64_t va, uint64_t size, uint64_t handle);
+uint64_t memory_adopted(const struct memory *m); /* bytes of all that */
 
 #endif

@@ -46,6 +46,7 @@ struct memory {
 	uint32_t generation;
 	uint64_t adopted[8];
 	unsigned nadopted;
+	uint64_t adopted_bytes;
 	struct bo_rules *rules;   /* NULL: none */
 	struct mem_limit *limits; /* owners are the ledger's copies */
 	unsigned nlimits;

@@ -28,7 +28,6 @@ int bw_device_open(const struct bw_device_opts *opts, struct bw_device *out, cha
 	}
 	if (kfd_memory_available(d.kfd, &d.available_at_open) < 0)
 		d.available_at_open = 0;
-	d.memory_only = o->no_queue;
 	if (!o->no_queue) {
 		rc = queue_create(d.kfd, d.memory, &o->queue, &d.queue);
 		if (rc < 0) {
@@ -48,7 +47,6 @@ out:
 int bw_device_close(struct bw_device *d, struct bw_teardown *t)
 {
 	struct bw_teardown left = {0};
-	struct kfd_event_page page;
 	int rc = 0, queue_rc = 0;
 
 	if (!d->kfd)
@@ -59,10 +57,7 @@ int bw_device_close(struct bw_device *d, struct bw_teardown *t)
 	left.queues = d->queue != NULL;
 	memory_reap(d->memory);
 	left.bos = memory_live_count(d->memory);
-	left.bytes = memory_live(d->memory);
-	/* Entered with the first queue; nobody can free it. */
-	if (!d->memory_only && kfd_event_page_get(d->kfd, &page) && left.bytes >= page.bytes)
-		left.bytes -= page.bytes;
+	left.bytes = memory_live(d->memory) - memory_adopted(d->memory);
 	rc = memory_destroy(d->memory);
 	if (rc < 0)
 		goto out;

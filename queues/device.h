@@ -20,7 +20,6 @@ struct bw_device {
 	struct memory *memory;
 	struct queue *queue;        /* NULL with no_queue */
 	uint64_t available_at_open; /* bytes AVAILABLE_MEMORY gave; 0 = unknown */
-	bool memory_only;
 };
 
 /* 0 or -errno with one sentence in why; nothing remains on failure. opts NULL: all defaults. */

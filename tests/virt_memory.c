@@ -14,6 +14,7 @@
 #include "memory/ledger_format.h"
 #include "memory/rules.h"
 #include "queues/device.h"
+#include "queues/sdma.h"
 
 static struct bw_device dev;
 static struct bo_rules rules;
@@ -397,4 +398,162 @@ Test(publish, a_host_write_before_publication_aborts, .signal = SIGABRT)
 	bo_write(b, 0);
 	bo_device_writes(b);
 	bo_write(b, 0);
+}
+
+/* ---- the copy engine ---- */
+
+static void sdma_run(struct sdma *s)
+{
+	char why[256] = "";
+	int64_t n = sdma_submit(s);
+
+	cr_assert(n > 0);
+	cr_assert_eq(sdma_wait(s, n, 10000000000, why, sizeof(why)), 0, "%s", why);
+	cr_assert(sdma_done(s, n));
+}
+
+Test(sdma, copies_fills_and_counts)
+{
+	struct bo_desc d = {.owner = "a", .size = 6u << 20, .host = true};
+	struct bo *a, *b;
+	struct sdma *s;
+	uint8_t *p, *q;
+	uint64_t t[2];
+
+	open_device(false);
+	cr_assert_eq(sdma_create(dev.kfd, dev.memory, 0, &s), 0, "%s", kfd_reason());
+	a = make(&d);
+	d.owner = "b";
+	b = make(&d);
+	p = bo_host(a);
+	q = bo_host(b);
+	for (uint32_t i = 0; i < d.size; i++)
+		p[i] = (uint8_t)(i * 31 + (i >> 11));
+	/* Unaligned on both sides, over two 2 MiB boundaries. */
+	memset(q, 0xee, d.size);
+	cr_assert_eq(sdma_timestamp(s, 0), 0);
+	cr_assert_eq(sdma_copy(s, bo_va(b) + 4093, bo_va(a) + 7, (5u << 20) + 3), 0);
+	cr_assert_eq(sdma_timestamp(s, 1), 0);
+	sdma_run(s);
+	cr_expect_eq(q[4092], 0xee);
+	cr_expect_eq(memcmp(q + 4093, p + 7, (5u << 20) + 3), 0);
+	cr_expect_eq(q[4093 + (5u << 20) + 3], 0xee);
+	t[0] = sdma_timestamp_get(s, 0), t[1] = sdma_timestamp_get(s, 1);
+	cr_expect(t[0] && t[1] > t[0], "%llu %llu", (unsigned long long)t[0],
+		  (unsigned long long)t[1]);
+	cr_assert_eq(sdma_fill(s, bo_va(b) + 8, 0x01020304, (3u << 20) + 4), 0);
+	sdma_run(s);
+	cr_expect_eq(q[7], 0xee);
+	cr_expect_eq(*(uint32_t *)(q + 8), 0x01020304);
+	cr_expect_eq(*(uint32_t *)(q + 8 + (3u << 20)), 0x01020304);
+	cr_expect_eq(q[8 + (3u << 20) + 4], p[8 + (3u << 20) + 4 - 4093 + 7]);
+	cr_expect_eq(sdma_fill(s, bo_va(b) + 2, 0, 4), -EINVAL);
+	cr_expect_eq(sdma_destroy(s), 0);
+	cr_expect(!bo_destroy(a) && !bo_destroy(b));
+	close_device();
+}
+
+/* Many rounds of a small ring: the read pointer frees what it passed, packets never straddle the
+ * end, and a ring that is full says so without having taken half of a command. */
+Test(sdma, the_ring_wraps)
+{
+	struct bo_desc d = {.owner = "a", .size = 8192, .host = true};
+	struct bo *a;
+	struct sdma *s;
+	uint8_t *p;
+	int rc;
+
+	open_device(false);
+	cr_assert_eq(sdma_create(dev.kfd, dev.memory, 4096, &s), 0, "%s", kfd_reason());
+	a = make(&d);
+	p = bo_host(a);
+	for (uint32_t round = 0; round < 500; round++) {
+		p[0] = (uint8_t)round;
+		for (unsigned i = 0; i <= round % 5; i++)
+			cr_assert_eq(sdma_copy(s, bo_va(a) + 1 + i, bo_va(a) + i, 1), 0);
+		sdma_run(s);
+		cr_assert_eq(p[1 + round % 5], (uint8_t)round, "round %u", round);
+	}
+	while ((rc = sdma_copy(s, bo_va(a) + 100, bo_va(a), 10)) == 0)
+		;
+	cr_expect_eq(rc, -EAGAIN);
+	sdma_run(s);
+	cr_expect_eq(sdma_copy(s, bo_va(a) + 100, bo_va(a), 10), 0);
+	cr_expect_eq(sdma_copy(s, bo_va(a), bo_va(a), 1ull << 40), -EAGAIN);
+	sdma_run(s);
+	cr_expect_eq(sdma_destroy(s), 0);
+	cr_expect_eq(bo_destroy(a), 0);
+	close_device();
+}
+
+Test(sdma, a_fault_names_the_dead_buffer)
+{
+	struct bo_desc d = {.owner = "gone", .size = 65536};
+	char why[256] = "";
+	struct bo *a, *b;
+	struct sdma *s;
+	uint64_t va;
+
+	open_device(false);
+	cr_assert_eq(sdma_create(dev.kfd, dev.memory, 0, &s), 0, "%s", kfd_reason());
+	a = make(&d);
+	va = bo_va(a);
+	cr_expect_eq(bo_destroy(a), 0);
+	d.owner = "dst", d.va = va + (1 << 20);
+	b = make(&d);
+	cr_assert_eq(sdma_copy(s, bo_va(b), va + 0x3000, 64), 0);
+	cr_expect_eq(sdma_wait(s, sdma_submit(s), 10000000000, why, sizeof(why)), -EFAULT);
+	cr_expect(strstr(why, "\"gone\"") && strstr(why, "freed"), "%s", why);
+	sdma_destroy(s);
+	cr_expect_eq(bo_destroy(b), 0);
+	close_device();
+}
+
+Test(sdma, refusals)
+{
+	struct sdma *s[9] = {NULL}, *none = NULL;
+	int n = 0;
+
+	open_device(false);
+	cr_expect_eq(sdma_create(dev.kfd, dev.memory, 5000, &none), -EINVAL);
+	while (n < 9 && sdma_create(dev.kfd, dev.memory, 0, &s[n]) == 0)
+		n++;
+	cr_expect_eq(n, 6, "the kernel keeps two of eight");
+	cr_expect(strstr(kfd_reason(), "CREATE_QUEUE"), "%s", kfd_reason());
+	while (n)
+		cr_expect_eq(sdma_destroy(s[--n]), 0);
+	cr_expect_null(none);
+	close_device();
+}
+
+/* What freeing leaves behind, seen through another mapping of the same memory. */
+Test(place, poison_at_free)
+{
+	struct bo_desc d = {.owner = "x", .size = 8192, .host = true};
+	struct bo *b, *alias, *out;
+	struct sdma *s;
+	uint8_t *p;
+	int fd;
+
+	rule("poison", "free=0x34");
+	open_device(false);
+	cr_assert_eq(sdma_create(dev.kfd, dev.memory, 0, &s), 0, "%s", kfd_reason());
+	b = make(&d);
+	memset(bo_host(b), 1, 8192);
+	cr_assert_eq(bo_export(b, &fd), 0, "%s", kfd_reason());
+	cr_assert_eq(bo_import(dev.memory, fd, &(struct bo_desc){.owner = "alias"}, &alias), 0);
+	d.owner = "out";
+	out = make(&d);
+	p = bo_host(out);
+	cr_assert_eq(sdma_copy(s, bo_va(out), bo_va(alias), 8192), 0);
+	sdma_run(s);
+	cr_expect_eq(p[0] + p[8191], 2);
+	cr_expect_eq(bo_destroy(b), 0);
+	cr_assert_eq(sdma_copy(s, bo_va(out), bo_va(alias), 8192), 0);
+	sdma_run(s);
+	cr_expect(p[0] == 0x34 && p[8191] == 0x34, "%02x", p[0]);
+	close(fd);
+	cr_expect_eq(sdma_destroy(s), 0);
+	cr_expect(!bo_destroy(alias) && !bo_destroy(out));
+	close_device();
 }
