@@ -5,7 +5,7 @@
 #include "tools/tool.h"
 
 static const struct command *const commands[] = {
-	&cmd_info, &cmd_plan, &cmd_run, &cmd_mem, &cmd_co, &cmd_launch, &cmd_vgpu,
+	&cmd_info, &cmd_plan, &cmd_run, &cmd_mem, &cmd_co, &cmd_launch, &cmd_vgpu, &cmd_prof,
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

@@ -20,7 +20,8 @@ struct command {
 	int (*run)(const struct command *self, int argc, char **argv);
 };
 
-extern const struct command cmd_info, cmd_plan, cmd_run, cmd_mem, cmd_co, cmd_launch, cmd_vgpu;
+extern const struct command cmd_info, cmd_plan, cmd_run, cmd_mem, cmd_co, cmd_launch, cmd_vgpu,
+	cmd_prof;
 
 /* "barewave: ..." and a newline on stderr. */
 __attribute__((format(printf, 1, 2))) void tool_say(const char *fmt, ...);

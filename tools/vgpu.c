@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/tool.h"
+#include "tools/prof.h"
 
 static const char help[] =
 	"Usage: barewave vgpu [OPTIONS] -- PROGRAM [ARGS]\n\n"
@@ -16,6 +16,8 @@ static const char help[] =
 	"  --set KEY=VALUE[,KEY=VALUE]\n"
 	"                    single settings over the file's; may be repeated (VGPU_SET)\n"
 	"  --trace FILE      writes every call the device answers (VGPU_TRACE)\n"
+	"  --fidelity        at exit, prints on stderr what ran exactly, approximately, or not at all;\n"
+	"                    everything is interpreted (docs/prof.md)\n"
 	"  --help            this text\n\n"
 	"The exit status is PROGRAM's; 2 for wrong usage of this command, 1 if PROGRAM cannot be\n"
 	"executed.\n";
@@ -43,16 +45,33 @@ static int add_setting(const char *setting)
 	return rc;
 }
 
+/* stdout is the program's: the report goes where messages go. */
+static int run_reported(char *const *argv)
+{
+	json_t *reports, *one;
+	size_t i;
+	int rc = prof_run(argv, "VGPU_FIDELITY", false, &reports);
+
+	fflush(stdout);
+	if (reports && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
+		json_array_foreach(reports, i, one)
+			prof_print_fidelity(one);
+	json_decref(reports);
+	return rc;
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"config", required_argument, NULL, 'c'},
 		{"set", required_argument, NULL, 's'},
 		{"trace", required_argument, NULL, 't'},
+		{"fidelity", no_argument, NULL, 'f'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
 	int o, rc = TOOL_OK;
+	bool fidelity = false;
 
 	/* '+': the first word that is no option ends ours */
 	while ((o = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
@@ -70,6 +89,9 @@ static int run(const struct command *self, int argc, char **argv)
 		case 't':
 			rc = set_env("VGPU_TRACE", optarg);
 			break;
+		case 'f':
+			fidelity = true;
+			break;
 		case 'h':
 			return tool_help(self);
 		default:
@@ -80,6 +102,8 @@ static int run(const struct command *self, int argc, char **argv)
 	}
 	if (optind >= argc)
 		return tool_usage(self, "no program to run");
+	if (fidelity)
+		return run_reported(argv + optind);
 	if (device_preload_virtual())
 		return TOOL_FAILED;
 	fflush(NULL);
