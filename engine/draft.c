@@ -1,5 +1,6 @@
 #include "engine/draft.h"
 #include "engine/ref.h"
+#include "queues/sdma.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -33,6 +34,25 @@ static int check_ring(const struct plan *p, const struct queue_plan *q, char *er
 	return 0;
 }
 
+/* Staging is gone when the engine is there, but its peak counts. */
+static int plan_load(struct engine_draft *d, const struct load_opts *o)
+{
+	int ret = 0;
+
+	if (o->copy == LOAD_HOST || !d->plan->bo[PLAN_WEIGHTS].bytes)
+		return 0;
+	/* What the device writes cannot be read-only for it. */
+	d->plan->bo[PLAN_WEIGHTS].readonly = false;
+	ret = plan_add(d->plan, "staging", load_staging_bytes(o), 1);
+	if (ret >= 0 && o->copy == LOAD_KERNEL)
+		ret = programs_want(d->programs, d->plan, LOAD_COPY_KERNEL);
+	if (ret >= 0 && o->copy == LOAD_SDMA)
+		ret = plan_add(d->plan, "sdma ring", SDMA_RING_BYTES, 1);
+	if (ret >= 0 && o->copy == LOAD_SDMA)
+		ret = plan_add(d->plan, "sdma queue", SDMA_PAGE_BYTES, 1);
+	return ret;
+}
+
 static int make_plan(struct engine_draft *d, const struct engine_opts *o,
 		     const struct queue_plan *q, char *err, size_t errlen)
 {
@@ -53,6 +73,8 @@ static int make_plan(struct engine_draft *d, const struct engine_opts *o,
 	if (ret < 0)
 		return ret;
 	ret = programs_plan(d->programs, d->plan);
+	if (ret >= 0)
+		ret = plan_load(d, &o->load);
 	if (ret >= 0)
 		ret = plan_add_queue(d->plan, q);
 	if (ret < 0) {
@@ -87,6 +109,12 @@ int engine_draft(const struct model *m, const struct engine_opts *o, const struc
 	};
 	int ret;
 
+	if (o->load.staging &&
+	    (o->load.staging < LOAD_STAGING_MIN || o->load.staging > LOAD_STAGING_MAX)) {
+		snprintf(err, errlen, "staging of %" PRIu64 " bytes; wanted: %u to %u",
+			 o->load.staging, LOAD_STAGING_MIN, LOAD_STAGING_MAX);
+		return -EINVAL;
+	}
 	if (!o->batch && d.batch > d.n_ctx)
 		d.batch = d.n_ctx;
 	ret = build_graphs(&d, m, err, errlen);
@@ -98,7 +126,7 @@ int engine_draft(const struct model *m, const struct engine_opts *o, const struc
 		engine_draft_free(&d);
 		return ret;
 	}
-	d.host_bytes = host_bytes(&d);
+	d.host_bytes = host_bytes(&d) + load_host_bytes(&o->load);
 	*out = d;
 	return 0;
 }

@@ -57,9 +57,10 @@ static uint64_t io_va(const struct engine *e, uint64_t offset)
 	return bo_va(e->bo[PLAN_IO]) + offset;
 }
 
+/* Only while no step is under way: see bo_publish(). */
 static void *io_host(const struct engine *e, uint64_t offset)
 {
-	return (char *)bo_host(e->bo[PLAN_IO]) + offset;
+	return bo_write(e->bo[PLAN_IO], offset);
 }
 
 /* Offset of a tensor in its buffer for a step block: inputs lie in both blocks. */
@@ -128,11 +129,11 @@ static int make_buffers(struct engine *e, char *err, size_t errlen)
 
 /* What two loads of the same tensor of the same file have in common: the file's content is not
  * looked at, its place is. FNV-1a. */
-static uint64_t identity_of(const struct engine *e, const struct tensor *w)
+static uint64_t identity_of(const struct engine *e, const struct load_item *w)
 {
 	const struct gguf *g = e->m->gguf;
 	const uint64_t what[] = {g->size, (uint64_t)((const uint8_t *)w->file - g->base),
-				 (uint64_t)w->type};
+				 (uint64_t)w->layout->type};
 	uint64_t h = 0xcbf29ce484222325u;
 
 	for (const char *c = g->name; *c; c++)
@@ -142,17 +143,17 @@ static uint64_t identity_of(const struct engine *e, const struct tensor *w)
 	return h;
 }
 
-static int load_weight(struct engine *e, const struct tensor *w, const struct plan_place *p)
+/* Each weight that has a place, once: graphs share places, first come. *out is for free(). */
+static int list_weights(const struct engine *e, struct load_item **out, uint32_t *n)
 {
-	struct bo *bo = e->bo[PLAN_WEIGHTS];
+	uint32_t most = 0, count = 0;
+	struct load_item *items;
 
-	layout_store(p->layout, w->file, (char *)bo_host(bo) + p->offset, w->ne[0], w->ne[1]);
-	return memory_place(bo, w->name, bo_va(bo) + p->offset, p->bytes, identity_of(e, w));
-}
-
-/* The one copy of each weight, in its device layout. Graphs share places: first come. */
-static int load_weights(struct engine *e)
-{
+	for (uint32_t i = 0; i < e->n_shapes; i++)
+		most += e->shape[i].g->n_tensors;
+	items = calloc(most + 1, sizeof(*items));
+	if (!items)
+		return -ENOMEM;
 	for (uint32_t i = 0; i < e->n_shapes; i++) {
 		const struct shape *s = &e->shape[i];
 
@@ -160,20 +161,66 @@ static int load_weights(struct engine *e)
 			const struct tensor *w = &s->g->tensors[t];
 			const struct plan_place *p = &s->pg->place[t];
 			bool done = false;
-			int ret;
 
-			for (uint32_t j = 0; j < i && p->bo == PLAN_WEIGHTS; j++)
-				for (uint32_t u = 0; u < e->shape[j].g->n_tensors; u++)
-					done |= e->shape[j].pg->place[u].bo == PLAN_WEIGHTS &&
-						e->shape[j].pg->place[u].offset == p->offset;
-			if (w->kind != TENSOR_WEIGHT || p->bo != PLAN_WEIGHTS || done)
-				continue;
-			ret = load_weight(e, w, p);
-			if (ret < 0)
-				return ret;
+			for (uint32_t j = 0; j < count && i; j++)
+				done |= items[j].offset == p->offset;
+			if (w->kind == TENSOR_WEIGHT && p->bo == PLAN_WEIGHTS && !done)
+				items[count++] = (struct load_item){
+					.name = w->name,
+					.file = w->file,
+					.k = w->ne[0],
+					.rows = w->ne[1] * w->ne[2] * w->ne[3],
+					.layout = p->layout,
+					.offset = p->offset,
+				};
 		}
 	}
+	*out = items;
+	*n = count;
 	return 0;
+}
+
+/* The one copy of each weight, in its device layout, and its entry in the ledger. */
+static int load_weights(struct engine *e, const struct load_opts *o, char *err, size_t errlen)
+{
+	struct load l = {
+		.dev = e->dev,
+		.m = e->m,
+		.o = *o,
+		.weights = e->bo[PLAN_WEIGHTS],
+		.signal = e->signal,
+		.timeout_ns = e->timeout_ns,
+	};
+	struct load_item *items = NULL;
+	uint32_t n = 0;
+	int ret;
+
+	if (!l.weights)
+		return 0;
+	if (o->copy == LOAD_KERNEL) {
+		struct programs_kernel k;
+
+		programs_kernel(e->programs, LOAD_COPY_KERNEL, &k);
+		l.kernel_object = k.object;
+		l.private_bytes = k.private_bytes;
+		l.group_bytes = k.group_bytes;
+	}
+	ret = list_weights(e, &items, &n);
+	if (ret < 0)
+		return fail(err, errlen, ret, "out of memory");
+	ret = load_run(&l, items, n, err, errlen);
+	e->dead = l.stuck;
+	for (uint32_t i = 0; i < n && ret >= 0; i++) {
+		const struct load_item *w = &items[i];
+		uint64_t bytes = layout_row_bytes(w->layout, w->k) * w->rows;
+
+		ret = memory_place(l.weights, w->name, bo_va(l.weights) + w->offset, bytes,
+				   identity_of(e, w));
+		if (ret < 0)
+			fail(err, errlen, ret, "%s", strerror(-ret));
+	}
+	free(items);
+	return ret;
 }
 
 static void load_tables(struct engine *e)
@@ -268,9 +315,9 @@ static int bring_up(struct engine *e, const struct engine_opts *o, char *err, si
 	if (ret < 0)
 		return fail(err, errlen, ret, "signal: %s",
 			    kfd_reason()[0] ? kfd_reason() : strerror(-ret));
-	ret = e->bo[PLAN_WEIGHTS] ? load_weights(e) : 0;
+	ret = load_weights(e, &o->load, err, errlen);
 	if (ret < 0)
-		return fail(err, errlen, ret, "weights: %s", strerror(-ret));
+		return ret;
 	if (e->bo[PLAN_TABLES])
 		load_tables(e);
 	zones_fill(e->plan, -1, e->bo);
@@ -310,6 +357,14 @@ void engine_destroy(struct engine *e)
 {
 	if (!e)
 		return;
+	/* After a time-out or a fault the device may be writing still: to buffers that would be
+	 * somebody else's next. */
+	if (e->dead && e->dev->queue) {
+		int rc = queue_destroy(e->dev->queue);
+
+		if (rc == 0 || queue_gone(rc))
+			e->dev->queue = NULL;
+	}
 	signal_destroy(e->signal);
 	programs_close(e->programs);
 	for (unsigned i = 0; i < PLAN_BO_COUNT; i++)
@@ -327,6 +382,11 @@ void engine_destroy(struct engine *e)
 }
 
 /* ---- a step: nothing below allocates, locks, or enters the kernel but to wait -------- */
+
+static bool device_writes(enum plan_bo_id id)
+{
+	return id == PLAN_KV || id == PLAN_ACTIVATIONS || id == PLAN_IO;
+}
 
 /* Packets first .. the segment's last; waits for them. Returns the node after them. */
 static int run_segment(struct engine *e, const struct shape *s, uint32_t slot, uint32_t first,
@@ -346,6 +406,9 @@ static int run_segment(struct engine *e, const struct shape *s, uint32_t slot, u
 	signal_set(e->signal, 1);
 	for (uint32_t i = first; i <= last; i++)
 		queue_dispatch(&b, &s->packets[slot][i]);
+	for (unsigned i = 0; i < PLAN_BO_COUNT; i++)
+		if (e->bo[i] && device_writes(i))
+			bo_device_writes(e->bo[i]);
 	queue_commit(&b);
 	/* The acquire of this wait is what makes the device's stores readable below. */
 	ret = signal_wait(e->dev->queue, e->signal, 1, e->timeout_ns, &fault);
@@ -354,6 +417,9 @@ static int run_segment(struct engine *e, const struct shape *s, uint32_t slot, u
 			    last - first + 1, (double)e->timeout_ns / 1e9);
 	if (ret < 0)
 		return fail(err, errlen, ret, "%s", ret == -EFAULT ? fault.text : strerror(-ret));
+	for (unsigned i = 0; i < PLAN_BO_COUNT; i++)
+		if (e->bo[i] && device_writes(i))
+			bo_publish(e->bo[i]);
 	return (int)last + 1;
 }
 

@@ -15,6 +15,7 @@
 #ifndef ENGINE_EXEC_H
 #define ENGINE_EXEC_H
 
+#include "engine/load.h"
 #include "engine/model.h"
 #include "engine/plan.h"
 #include "queues/device.h"
@@ -37,6 +38,7 @@ struct engine_opts {
 	 * (bw_device_opts). Must outlive the engine; NULL: none. */
 	const struct bo_rules *rules;
 	bool strict; /* an allocation outside the plan fails */
+	struct load_opts load;
 };
 
 /* dev and m must outlive the engine; dev needs a queue. opts NULL: all defaults. On failure nothing
@@ -44,7 +46,8 @@ struct engine_opts {
  * too small), or what the kernel said. */
 int engine_create(struct bw_device *dev, const struct model *m, const struct engine_opts *opts,
 		  struct engine **out, char *err, size_t errlen);
-/* Gives everything back. NULL is fine. */
+/* Gives everything back. NULL is fine. After a step that failed on the device the queue goes first,
+ * because it may still be writing: dev->queue is NULL then. */
 void engine_destroy(struct engine *e);
 
 /* n tokens, 1 <= n <= engine_batch(), at positions pos0 .. pos0+n-1; all earlier positions must

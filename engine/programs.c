@@ -173,6 +173,19 @@ int programs_plan(struct programs *p, struct plan *plan)
 	return ret;
 }
 
+int programs_want(struct programs *p, struct plan *plan, const char *kernel)
+{
+	const struct co_kernel *k;
+	struct program *g = find(p, kernel, &k);
+
+	if (!g)
+		return -ENOENT;
+	if (g->used)
+		return 0;
+	g->used = true;
+	return plan_add(plan, OWNER, g->co->vaddr_end, 1);
+}
+
 int programs_load(struct programs *p, struct memory *m, char *err, size_t errlen)
 {
 	char why[512];

@@ -17,6 +17,8 @@ uint32_t programs_kernarg_bytes(void *ctx, const char *kernel);
 
 /* Adds the buffers of the code objects that the plan's kernels come from. */
 int programs_plan(struct programs *p, struct plan *plan);
+/* Has the code object of one more kernel loaded and planned, if it is not already. -ENOENT. */
+int programs_want(struct programs *p, struct plan *plan, const char *kernel);
 /* Loads those same code objects. */
 int programs_load(struct programs *p, struct memory *m, char *err, size_t errlen);
 /* Packet fields of a loaded kernel; it must be one the plan uses. */

@@ -106,6 +106,14 @@ struct ka_finish { /* one group of 32 */
 	KA_PTR(struct ka_done) done;
 };
 
+struct ka_copy { /* grid: x covers n */
+	KA_PTR(void) dst;
+	KA_PTR(const void) src;
+	uint64_t n; /* of 16 bytes */
+};
+#define KA_COPY_GROUP 256
+_Static_assert(sizeof(struct ka_copy) == 24, "ka_copy");
+
 /* Shape of a matmul group: four waves, four rows each. */
 #define KA_MATMUL_WAVES      4
 #define KA_MATMUL_WAVE_ROWS  4

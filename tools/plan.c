@@ -7,6 +7,7 @@
 
 #include "engine/model.h"
 #include "engine/tokenizer.h"
+#include "tools/loading.h"
 #include "tools/placement.h"
 #include "tools/price.h"
 
@@ -25,7 +26,7 @@ static const char help[] =
 	"  --topology DIR       for the machine of a copied "
 	"/sys/class/kfd/kfd/topology\n" TOOL_DEVICE_HELP
 	"  --json               everything, as JSON\n"
-	"  --help               this text\n" PLACEMENT_HELP;
+	"  --help               this text\n" LOADING_HELP PLACEMENT_HELP;
 
 struct plan_command {
 	const char *model_path, *topology, *device;
@@ -205,6 +206,7 @@ static int run(const struct command *self, int argc, char **argv)
 		{"topology", required_argument, NULL, 't'},
 		{"device", required_argument, NULL, 'd'},
 		PLACEMENT_OPTIONS,
+		LOADING_OPTIONS,
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
@@ -253,9 +255,12 @@ static int run(const struct command *self, int argc, char **argv)
 		case 'h':
 			return tool_help(self);
 		default:
-			if (!placement_is(o))
+			if (loading_is(o))
+				rc = loading_option(self, o, optarg, &c.o.load);
+			else if (!placement_is(o))
 				return tool_bad_option(self, o, argv);
-			rc = placement_option(self, o, optarg, &c.rules);
+			else
+				rc = placement_option(self, o, optarg, &c.rules);
 		}
 	}
 	if (rc)

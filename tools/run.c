@@ -10,6 +10,7 @@
 #include "engine/model.h"
 #include "engine/sampler.h"
 #include "engine/tokenizer.h"
+#include "tools/loading.h"
 #include "tools/placement.h"
 #include "tools/run_engine.h"
 #include "tools/tool.h"
@@ -41,7 +42,7 @@ static const char help[] =
 	"  --budget MIB         refuse, with the smallest that works, when the process needs more\n"
 	"  --ledger FILE        save the ledger at the end, for 'barewave mem --ledger "
 	"FILE'\n" TOOL_DEVICE_HELP "  --json               the result as JSON\n"
-	"  --help               this text\n" PLACEMENT_HELP;
+	"  --help               this text\n" LOADING_HELP PLACEMENT_HELP;
 
 struct run {
 	struct run_options o;
@@ -409,6 +410,7 @@ static int prepare(struct run *r)
 			return tool_fail("%s: %s", r->logits_path, strerror(errno));
 	}
 	r->o.all_logits = r->logits_path != NULL;
+	loading_show(&r->o.load);
 	return r->o.cpu ? run_engine_cpu(&r->o, r->model, &r->engine)
 			: run_engine_device(&r->o, r->model, &r->engine);
 }
@@ -493,6 +495,7 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 		{"ledger", required_argument, NULL, 'L'},
 		{"budget", required_argument, NULL, 'B'},
 		PLACEMENT_OPTIONS,
+		LOADING_OPTIONS,
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
@@ -567,10 +570,13 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 		case 'h':
 			exit(tool_help(self));
 		default:
-			if (!placement_is(o))
-				return tool_bad_option(self, o, argv);
 			placed = true;
-			rc = placement_option(self, o, optarg, &r->o.rules);
+			if (loading_is(o))
+				rc = loading_option(self, o, optarg, &r->o.load);
+			else if (!placement_is(o))
+				return tool_bad_option(self, o, argv);
+			else
+				rc = placement_option(self, o, optarg, &r->o.rules);
 		}
 	}
 	if (rc)
@@ -584,7 +590,7 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 	if (r->o.cpu &&
 	    (r->o.device || r->o.kernels_dir || r->o.n_disabled || r->o.strict || placed))
 		return tool_usage(self, "--cpu excludes --device, --kernels, --disable, "
-					"--strict-footprint and placement");
+					"--strict-footprint, loading and placement");
 	return device_select(r->o.device);
 }
 

@@ -164,6 +164,7 @@ int run_engine_device(const struct run_options *o, const struct model *m, struct
 		.n_disabled = o->n_disabled,
 		.rules = &o->rules,
 		.strict = o->strict,
+		.load = o->load,
 	};
 	struct device_engine *e = calloc(1, sizeof(*e));
 	char err[512];

@@ -2,6 +2,7 @@
 #ifndef TOOLS_RUN_ENGINE_H
 #define TOOLS_RUN_ENGINE_H
 
+#include "engine/load.h"
 #include "engine/model.h"
 #include "memory/rules.h"
 #include "tools/tool.h"
@@ -17,6 +18,7 @@ struct run_options {
 	struct bo_rules rules;
 	bool strict;             /* no allocation outside the plan */
 	uint64_t budget;         /* bytes of the whole process; 0: none */
+	struct load_opts load;
 	const char *ledger_path; /* save the ledger here before anything is freed */
 };
 

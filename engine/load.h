@@ -1,0 +1,64 @@
+/* Loading: every weight once, from the file through bounded staging into its one place.
+ *
+ * A reader thread fetches the next part of the file (mmap: has the kernel map it; pread, O_DIRECT:
+ * into one of two halves of a host buffer) while the caller repacks the last. Repacked rows go
+ * straight into the weights' buffer, or into staging memory that the copy engine or a kernel
+ * empties while the other half is filled.
+ */
+#ifndef ENGINE_LOAD_H
+#define ENGINE_LOAD_H
+
+#include "engine/layout.h"
+#include "engine/model.h"
+#include "queues/device.h"
+
+enum load_source { LOAD_MMAP, LOAD_PREAD, LOAD_DIRECT };
+enum load_copy { LOAD_HOST, LOAD_SDMA, LOAD_KERNEL };
+
+#define LOAD_STAGING     (16u << 20) /* bytes in all, unless asked otherwise */
+#define LOAD_STAGING_MIN (1u << 20)
+#define LOAD_STAGING_MAX (64u << 20)
+#define LOAD_STALL_NS    (60ull * 1000000000ull)
+#define LOAD_COPY_KERNEL "copy_b128"
+
+struct load_opts {
+	enum load_source source;
+	enum load_copy copy;
+	uint64_t staging;  /* bytes, 0: LOAD_STAGING; split between reading and copying */
+	uint64_t stall_ns; /* no byte of the file for so long is an error; 0: LOAD_STALL_NS */
+	/* Called now and then from the loading thread; NULL: nobody wants to know. */
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *ctx;
+};
+
+/* A tensor and where it goes. */
+struct load_item {
+	const char *name;
+	const void *file; /* in the model's image */
+	uint64_t k, rows;
+	const struct layout *layout;
+	uint64_t offset; /* in the weights' buffer */
+};
+
+/* Bytes of host heap and of staging buffers (0 for LOAD_HOST) that a load takes. */
+uint64_t load_host_bytes(const struct load_opts *o);
+uint64_t load_staging_bytes(const struct load_opts *o);
+
+struct load {
+	struct bw_device *dev;
+	const struct model *m;
+	struct load_opts o;
+	struct bo *weights;
+	/* LOAD_KERNEL: the copy kernel's object, and the signal its packets complete. */
+	uint64_t kernel_object;
+	uint32_t private_bytes, group_bytes;
+	struct signal *signal;
+	uint64_t timeout_ns; /* of one device copy */
+	bool stuck; /* out: the queue may still be at a copy; it has to go before the buffers */
+};
+/* Sorts items by their place in the file. -ETIMEDOUT: the file or the copy stalled; -EINVAL: the
+ * model is no file, or its file system knows no O_DIRECT; or what open, pread or the device said.
+ * err has one line. */
+int load_run(struct load *l, struct load_item *items, uint32_t n, char *err, size_t errlen);
+
+#endif

@@ -1,0 +1,23 @@
+/* The reader thread of a load: parts of a file, one ahead. Internal to engine/load.c. */
+#ifndef ENGINE_LOAD_READER_H
+#define ENGINE_LOAD_READER_H
+
+#include "engine/load.h"
+
+struct load_part {
+	uint64_t at, bytes; /* of the file */
+};
+
+struct load_reader;
+
+/* image: the mapped file (LOAD_MMAP reads nothing else). parts must outlive the reader. */
+int load_reader_start(const char *path, const uint8_t *image, enum load_source source,
+		      const struct load_part *parts, uint32_t n, struct load_reader **out,
+		      char *err, size_t errlen);
+/* The next part's bytes, valid until the next call. -ETIMEDOUT when none arrive for stall_ns. */
+int load_reader_next(struct load_reader *r, uint64_t stall_ns, const uint8_t **data, char *err,
+		     size_t errlen);
+/* Never blocks on a stalled file: the thread then cleans up after itself when it wakes. */
+void load_reader_stop(struct load_reader *r);
+
+#endif
