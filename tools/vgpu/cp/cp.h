@@ -47,17 +47,21 @@ void cp_doorbells_unmapped(struct cp_doorbells *d, void *addr, uint64_t size);
 int cp_queue_create(const struct cp_mqd *mqd, struct cp_doorbells *d, struct cp_queue **out);
 void cp_queue_destroy(struct cp_queue *q); /* must be unmapped */
 /* ADD_QUEUE / REMOVE_QUEUE of MES. Unmap returns when no wave of the queue runs; a dispatch in
- * flight is kept as data and continues at the next map. 0 or -errno. */
+ * flight continues at the next map, from what the save area holds then. 0 or -errno; -ETIME: MES
+ * gave up after 2.1 s of the device's clock, because a wave does not leave its trap handler or the
+ * configuration says so. */
 int cp_queue_map(struct cp_queue *q);
 int cp_queue_unmap(struct cp_queue *q);
+/* What a reset of the GPU does to a queue, mapped or not: its waves are gone and it never runs
+ * again. Whoever got -ETIME from an unmap calls this before the queue is destroyed. */
+void cp_queue_reset(struct cp_queue *q);
 bool cp_queue_mapped(const struct cp_queue *q);
 /* Changes ring, size or priority of an unmapped queue. */
 int cp_queue_update(struct cp_queue *q, const struct cp_mqd *mqd);
 void cp_queue_set_trap_handler(struct cp_queue *q, uint64_t tba, uint64_t tma);
-/* The four words that GET_QUEUE_WAVE_STATE reports of an unmapped compute queue. Preempted waves
- * are kept as the device's own data: nothing is written to the save area, so the sizes are those
- * of an empty one (0, at the offset where both halves meet) whatever saved_waves says.
- * -EINVAL for a mapped queue and for SDMA. */
+/* The four words that GET_QUEUE_WAVE_STATE reports of an unmapped compute queue: where its save
+ * area holds control stack and waves (cp/cwsr.h), and how many those are. A queue without an area
+ * reports an empty one. -EINVAL for a mapped queue and for SDMA. */
 struct cp_wave_state {
 	uint32_t control_stack_offset, control_stack_size, wave_state_offset, wave_state_size;
 	uint32_t saved_waves;
@@ -93,6 +97,7 @@ void cp_stop(void);
 /* What ran, for the fidelity report and for tests. */
 struct cp_stats {
 	uint64_t packets, dispatches, groups, waves, insns, approximated, faults, unsupported;
+	uint64_t saved_waves; /* by preemption, each time it was */
 };
 void cp_stats(struct cp_stats *out);
 

@@ -124,6 +124,7 @@ static int scratch_setup(struct cp_queue *q, const struct cp_packet *p, struct c
 		return 0;
 	d->scratch_wave_bytes = wave;
 	d->scratch_slots = (uint32_t)slots;
+	d->scratch_per_se = tmpring & 0xfff;
 	return 1;
 }
 
@@ -369,6 +370,7 @@ int cp_group_init(struct isa_group *g, struct cp_dispatch *d, uint64_t index)
 	uint32_t id[3], size[3];
 	uint64_t rest = index;
 
+	g->nwaves = g->live = 0; /* not what an earlier one left */
 	g->stride = (isa_wave_bytes(d->nvgpr, d->wave64) + 127) & ~127ul;
 	if (arena(&g->waves, &g->waves_cap, g->stride * d->waves_full) ||
 	    arena(&g->lds, &g->lds_cap, d->lds_bytes ? d->lds_bytes : 4)) {

@@ -33,9 +33,10 @@ enum {
 
 /* Dispatches of one queue that may be in flight at once, and packets that may wait for their
  * turn to retire. */
-#define CP_WINDOW        16
-#define CP_MAX_WAVES     32 /* 1024 work-items in wave32 */
-#define CP_DOORBELL_IDLE (~0ull)
+#define CP_WINDOW         16
+#define CP_MES_TIMEOUT_NS 2100000000ull /* amdgpu/mes_v11_0.c: 2.1 s */
+#define CP_MAX_WAVES      32            /* 1024 work-items in wave32 */
+#define CP_DOORBELL_IDLE  (~0ull)
 
 struct isa_group {
 	struct isa_group *next;
@@ -77,7 +78,7 @@ struct cp_dispatch {
 	uint32_t user[32];
 	/* scratch: wave_bytes 0 = none */
 	uint64_t scratch_base;
-	uint32_t scratch_wave_bytes, scratch_slots;
+	uint32_t scratch_wave_bytes, scratch_slots, scratch_per_se;
 	uint64_t start_ts;
 	struct jit_kernel *jit; /* NULL: interpret */
 	struct count_dispatch *count;
@@ -102,11 +103,16 @@ struct cp_queue {
 	struct cp_doorbells *db;
 	struct vm_port port; /* CPF, or the SDMA engine */
 	bool mapped, failed;
-	bool preempt;              /* atomic: workers put this queue's groups away */
-	bool rung;                 /* doorbell seen (or just mapped): write pointer wants a look */
-	bool poll;                 /* waits for memory to change */
-	uint32_t poll_ns;          /* current back-off */
-	uint64_t next, rptr, wptr; /* packets (AQL), dwords (PM4), bytes (SDMA) */
+	bool hangs;                 /* configured: cannot be taken off */
+	bool preempt;               /* atomic: workers put this queue's groups away */
+	bool killed;                /* atomic: by a reset; not even trap handlers go on */
+	bool in_handler;            /* atomic: only trap handlers keep it from being taken off */
+	bool in_area;               /* waves are in the save area, not here */
+	struct cp_wave_state saved; /* where, as of the last time the queue was taken off */
+	bool rung;                  /* doorbell seen (or just mapped): write pointer wants a look */
+	bool poll;                  /* waits for memory to change */
+	uint32_t poll_ns;           /* current back-off */
+	uint64_t next, rptr, wptr;  /* packets (AQL), dwords (PM4), bytes (SDMA) */
 	struct cp_window window[CP_WINDOW];
 	struct cp_dispatch dispatch[CP_WINDOW];
 	unsigned in_flight; /* active dispatches */
@@ -196,10 +202,14 @@ int cp_workers_start(unsigned n);
 void cp_workers_stop(void);
 void cp_workers_reset(void);
 void cp_sched_add(struct cp_dispatch *d);
-void cp_sched_stop(struct cp_queue *q);   /* takes q off, waits until nothing of it runs */
+/* Takes q off and waits until nothing of it runs. False: a trap handler does not return. */
+bool cp_sched_stop(struct cp_queue *q);
 void cp_sched_resume(struct cp_queue *q); /* puts its unfinished dispatches back */
 void cp_sched_discard(struct cp_queue *q);
-unsigned cp_sched_saved_waves(struct cp_queue *q);
+
+/* ---- cwsr.c: q->lock held, nothing of q running */
+void cp_cwsr_save(struct cp_queue *q);
+void cp_cwsr_restore(struct cp_queue *q);
 
 /* ---- statistics (relaxed atomics) */
 extern struct cp_stats cp_stat;

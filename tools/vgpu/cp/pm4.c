@@ -147,6 +147,7 @@ static enum step dispatch_direct(struct cp_queue *q, const uint32_t *w, unsigned
 				  << 8;
 		d->scratch_wave_bytes = (tmpring >> 12 & 0x7fff) * 256;
 		d->scratch_slots = (tmpring & 0xfff) * SHADER_ENGINES;
+		d->scratch_per_se = tmpring & 0xfff;
 		if (d->scratch_slots > 64 * 64)
 			d->scratch_slots = 64 * 64;
 		if (!d->scratch_wave_bytes || d->scratch_slots < d->waves_full)

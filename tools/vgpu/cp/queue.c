@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cp/internal.h"
 #include "device.h"
@@ -31,6 +32,7 @@ int cp_queue_create(const struct cp_mqd *mqd, struct cp_doorbells *d, struct cp_
 	pthread_mutex_init(&q->lock, NULL);
 	take_mqd(q, mqd);
 	q->db = d;
+	q->saved.control_stack_offset = q->saved.wave_state_offset = mqd->ctl_stack_bytes;
 	for (unsigned i = 0; i < CP_WINDOW; i++)
 		q->dispatch[i].q = q;
 	r = mqd->type == CP_SDMA ? 0 : cp_pm4_open(q);
@@ -69,8 +71,10 @@ int cp_queue_map(struct cp_queue *q)
 	q->rung = true;
 	/* A queue that faulted or failed stays down, as the kernel leaves it. */
 	if (!q->failed) {
-		__atomic_store_n(&q->preempt, false, __ATOMIC_RELEASE);
-		cp_sched_resume(q);
+		cp_cwsr_restore(q);
+		__atomic_store_n(&q->preempt, q->failed, __ATOMIC_RELEASE);
+		if (!q->failed)
+			cp_sched_resume(q);
 	}
 	pthread_mutex_unlock(&q->lock);
 	cp_engine_add(q);
@@ -78,20 +82,69 @@ int cp_queue_map(struct cp_queue *q)
 	return 0;
 }
 
+/* MES does not answer: its time passes, nothing else happens. */
+static int no_answer(struct cp_queue *q)
+{
+	uint64_t end = vgpu_clock_ns() + CP_MES_TIMEOUT_NS, now;
+
+	if (vgpu_config.clock_virtual)
+		vgpu_clock_advance(end);
+	while ((now = vgpu_clock_ns()) < end) {
+		struct timespec ts = {.tv_sec = (time_t)((end - now) / 1000000000u),
+				      .tv_nsec = (long)((end - now) % 1000000000u)};
+
+		nanosleep(&ts, NULL);
+	}
+	vgpu_log("vgpu: queue %u cannot be taken off (%s)", q->mqd.queue_id,
+		 q->hangs ? "hang = queue" : "rule.mes_remove_queue");
+	return -ETIME;
+}
+
 int cp_queue_unmap(struct cp_queue *q)
 {
+	int r = 0;
+
 	pthread_mutex_lock(&q->lock);
-	if (!q->mapped) {
-		pthread_mutex_unlock(&q->lock);
-		return -EINVAL;
+	if (!q->mapped)
+		r = -EINVAL;
+	else if (q->hangs || !vgpu_rule(RULE_mes_remove_queue))
+		r = -ETIME;
+	if (!r) {
+		q->mapped = false;
+		/* Pairs with the workers' load between two quanta. */
+		__atomic_store_n(&q->preempt, true, __ATOMIC_RELEASE);
 	}
+	pthread_mutex_unlock(&q->lock);
+	if (r)
+		return r == -ETIME ? no_answer(q) : r;
+	cp_engine_remove(q);
+	if (!cp_sched_stop(q)) {
+		vgpu_log("vgpu: queue %u cannot be taken off (a trap handler does not return)",
+			 q->mqd.queue_id);
+		return -ETIME;
+	}
+	pthread_mutex_lock(&q->lock);
+	cp_cwsr_save(q);
+	pthread_mutex_unlock(&q->lock);
+	return 0;
+}
+
+void cp_queue_reset(struct cp_queue *q)
+{
+	bool mapped;
+
+	pthread_mutex_lock(&q->lock);
+	mapped = q->mapped;
 	q->mapped = false;
-	/* Pairs with the workers' load between two quanta. */
+	q->failed = true;
+	__atomic_store_n(&q->killed, true, __ATOMIC_RELAXED);
 	__atomic_store_n(&q->preempt, true, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&q->lock);
-	cp_engine_remove(q);
+	if (mapped)
+		cp_engine_remove(q);
 	cp_sched_stop(q);
-	return 0;
+	cp_sched_discard(q);
+	q->in_area = false;
 }
 
 bool cp_queue_mapped(const struct cp_queue *q)
@@ -129,11 +182,7 @@ int cp_queue_wave_state(struct cp_queue *q, struct cp_wave_state *out)
 		r = -EINVAL;
 		goto out;
 	}
-	*out = (struct cp_wave_state){
-		.control_stack_offset = q->mqd.ctl_stack_bytes,
-		.wave_state_offset = q->mqd.ctl_stack_bytes,
-		.saved_waves = cp_sched_saved_waves(q),
-	};
+	*out = q->saved;
 out:
 	pthread_mutex_unlock(&q->lock);
 	return r;

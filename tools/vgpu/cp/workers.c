@@ -117,10 +117,9 @@ void cp_sched_add(struct cp_dispatch *d)
 		.wave64 = d->wave64,
 	};
 
-	d->jit = jit_kernel_get(&d->q->port, d->entry, &shape,
-				vgpu_config.deterministic || count_on
-					? JIT_OFF
-					: (enum jit_mode)vgpu_config.jit);
+	d->jit = jit_kernel_get(
+		&d->q->port, d->entry, &shape,
+		vgpu_config.deterministic || count_on ? JIT_OFF : (enum jit_mode)vgpu_config.jit);
 	d->count = NULL;
 	if (count_on)
 		count_begin(d);
@@ -282,18 +281,49 @@ static void ended(struct isa_group *g)
 		cp_kick();
 }
 
-void cp_sched_stop(struct cp_queue *q)
+/* Waits until nothing of q runs. Only trap handlers can keep it: then MES waits its time, which a
+ * clock that runs ahead spends in a moment. False: it gave up. With S.lock held. */
+static bool settle(struct cp_queue *q)
 {
+	const uint64_t slice = 10000000u, patience = 20; /* ns; slices */
+	uint64_t start = vgpu_clock_ns();
+	unsigned waited = 0;
+
+	while (q->running) {
+		uint64_t until = cp_now() + slice;
+		struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u),
+				      .tv_nsec = (long)(until % 1000000000u)};
+
+		__atomic_store_n(&q->in_handler, false, __ATOMIC_RELAXED);
+		if (pthread_cond_clockwait(&S.settled, &S.lock, CLOCK_MONOTONIC, &ts) !=
+			    ETIMEDOUT ||
+		    !__atomic_load_n(&q->in_handler, __ATOMIC_RELAXED)) {
+			start = vgpu_clock_ns();
+			waited = 0;
+			continue;
+		}
+		if (vgpu_config.clock_virtual && ++waited == patience)
+			vgpu_clock_advance(start + CP_MES_TIMEOUT_NS);
+		if (vgpu_clock_ns() - start >= CP_MES_TIMEOUT_NS)
+			return false;
+	}
+	return true;
+}
+
+bool cp_sched_stop(struct cp_queue *q)
+{
+	bool stopped;
+
 	pthread_mutex_lock(&S.lock);
 	for (unsigned i = 0; i < CP_WINDOW; i++)
 		list_remove(&q->dispatch[i]);
 	/* Sleeping workers hold resident groups too. */
 	wake(2);
-	while (q->running)
-		pthread_cond_wait(&S.settled, &S.lock);
+	stopped = settle(q);
 	for (unsigned i = 0; i < CP_WINDOW; i++)
 		list_remove(&q->dispatch[i]);
 	pthread_mutex_unlock(&S.lock);
+	return stopped;
 }
 
 void cp_sched_resume(struct cp_queue *q)
@@ -329,21 +359,6 @@ void cp_sched_discard(struct cp_queue *q)
 	pthread_mutex_unlock(&S.lock);
 }
 
-unsigned cp_sched_saved_waves(struct cp_queue *q)
-{
-	unsigned n = 0;
-
-	pthread_mutex_lock(&S.lock);
-	for (unsigned i = 0; i < CP_WINDOW; i++) {
-		for (struct isa_group *g = q->dispatch[i].saved; g; g = g->next)
-			n += g->live;
-		for (struct isa_group *g = q->dispatch[i].stuck; g; g = g->next)
-			n += g->live;
-	}
-	pthread_mutex_unlock(&S.lock);
-	return n;
-}
-
 /* ---- side effects of waves ----------------------------------------------- */
 
 /* Where a wave stands, for a person. */
@@ -365,7 +380,7 @@ static void describe(struct worker *k, struct isa_group *g, struct isa_wave *w, 
 
 static void on_sendmsg(struct isa_exec *x, uint32_t simm, uint32_t m0)
 {
-	enum { MSG_INTERRUPT = 1 };
+	enum { MSG_INTERRUPT = 1, MSG_DEALLOC_VGPRS = 3, STATUS_NO_VGPRS = 1u << 24 };
 	struct worker *k = (struct worker *)((char *)x - offsetof(struct worker, x));
 	struct cp_dispatch *d = x->group->d;
 	uint32_t id = m0 & 0xffffff; /* kfd_int_process_v11.c: WAVE_CTXID0.DATA */
@@ -375,6 +390,8 @@ static void on_sendmsg(struct isa_exec *x, uint32_t simm, uint32_t m0)
 	};
 	char where[180];
 
+	if ((simm & 0xff) == MSG_DEALLOC_VGPRS)
+		x->w->status |= STATUS_NO_VGPRS;
 	if ((simm & 0xff) != MSG_INTERRUPT)
 		return;
 	if (!x->w->priv) {
@@ -536,6 +553,11 @@ static bool spun(const struct worker *k, uint64_t accesses, uint64_t repeats, ui
 	return n && accesses >= 4 && repeats * 8 >= accesses * 5 && n < accesses * 64;
 }
 
+static bool in_handler(const struct isa_wave *w)
+{
+	return w->priv && (w->state == WAVE_RUN || w->state == WAVE_SLEEP);
+}
+
 /* Runs g for one visit. ASLEEP: every wave that could run sleeps until *until at least. */
 static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until)
 {
@@ -561,8 +583,9 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 	x->private_base = d->scratch_aperture;
 	x->group = g;
 	for (;;) {
-		unsigned ran = 0, barrier = 0, asleep = 0, halted = 0, spinning = 0;
+		unsigned ran = 0, barrier = 0, asleep = 0, halted = 0, spinning = 0, held = 0;
 		uint64_t now = 0;
+		bool stop = false;
 
 		for (unsigned i = 0; i < g->nwaves; i++) {
 			struct isa_wave *w = group_wave(g, i);
@@ -574,9 +597,14 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 				if (w->sleep_until <= now || vgpu_config.clock_virtual)
 					w->state = WAVE_RUN;
 			}
+			if (!stop && __atomic_load_n(&d->q->preempt, __ATOMIC_ACQUIRE))
+				stop = true;
+			/* A trap handler is not interrupted: its wave is saved once it returns. */
+			if (stop && in_handler(w))
+				held++;
+			else if (stop)
+				continue;
 			if (w->state == WAVE_RUN) {
-				if (__atomic_load_n(&d->q->preempt, __ATOMIC_ACQUIRE))
-					return PREEMPTED;
 				x->w = w;
 				x->half = 0;
 				k->vmem.fault.lanes = k->smem.fault.lanes = k->imem.fault.lanes = 0;
@@ -614,6 +642,12 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 		}
 		if (!g->live)
 			return DONE;
+		if (stop) {
+			if (!held || __atomic_load_n(&d->q->killed, __ATOMIC_RELAXED))
+				return PREEMPTED;
+			__atomic_store_n(&d->q->in_handler, true, __ATOMIC_RELAXED);
+			return AGAIN;
+		}
 		if (barrier && barrier == g->live) {
 			for (unsigned i = 0; i < g->nwaves; i++)
 				if (group_wave(g, i)->state == WAVE_BARRIER)
