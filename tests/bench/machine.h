@@ -29,6 +29,7 @@ struct bm {
 	uint8_t *kernarg;
 	unsigned at; /* bytes of kernarg filled */
 	uint64_t insns;
+	char why[240]; /* of the last failure */
 };
 
 static inline double bm_now(void)
@@ -72,8 +73,12 @@ static inline void *bm_place(struct bm *m, uint64_t va, uint64_t size, unsigned 
 	return r ? NULL : vm_bo_kmap(bo);
 }
 
+/* Everything but m->why. */
 static inline void bm_close(struct bm *m)
 {
+	char why[sizeof(m->why)];
+
+	memcpy(why, m->why, sizeof(why));
 	isa_exec_fini(&m->x);
 	for (unsigned i = 0; i < BM_MAX_WAVES; i++)
 		free(m->wave[i]);
@@ -81,10 +86,11 @@ static inline void bm_close(struct bm *m)
 	if (m->vm)
 		vm_destroy(m->vm);
 	memset(m, 0, sizeof(*m));
+	memcpy(m->why, why, sizeof(why));
 }
 
 /* Loads kernel from the code object at path; true if it is there and of a kind this runs: wave32,
- * kernarg pointer as the only user data. Says why not on stderr. */
+ * kernarg pointer as the only user data. Else m->why. */
 static inline bool bm_open(struct bm *m, const char *path, const char *kernel)
 {
 	const struct co_kernel *k = NULL;
@@ -99,20 +105,21 @@ static inline bool bm_open(struct bm *m, const char *path, const char *kernel)
 	memset(m, 0, sizeof(*m));
 	image = bm_file(path, &n);
 	if (!image) {
-		fprintf(stderr, "%s: cannot read\n", path);
+		snprintf(m->why, sizeof(m->why), "%s: cannot read", path);
 		return false;
 	}
 	if (co_parse(image, n, &co, err, sizeof(err)))
-		fprintf(stderr, "%s: %s\n", path, err);
+		snprintf(m->why, sizeof(m->why), "%s: %s", path, err);
 	else if (!(k = co_find(co, kernel)))
-		fprintf(stderr, "%s: no kernel %s\n", path, kernel);
+		snprintf(m->why, sizeof(m->why), "%s: no kernel %s", path, kernel);
 	if (!k || vm_create(&m->vm))
 		goto fail;
 	memcpy(rsrc, k->kd + 48, sizeof(rsrc)); /* compute_pgm_rsrc1, 2 (AMDGPUUsage) */
 	memcpy(&props, k->kd + 56, sizeof(props));
 	if (k->wave64 || (props & 0x7f) != 8 || k->private_bytes) {
-		fprintf(stderr, "%s: %s: wanted wave32, the kernarg pointer alone, no scratch\n",
-			path, kernel);
+		snprintf(m->why, sizeof(m->why),
+			 "%s: %s: wanted wave32, the kernarg pointer alone, no scratch", path,
+			 kernel);
 		goto fail;
 	}
 	code = bm_place(m, BM_CODE, co->vaddr_end + VM_PAGE, VM_X);
@@ -215,8 +222,8 @@ static inline bool bm_group(struct bm *m, struct jit_kernel *jit, unsigned waves
 
 				vm_read(&m->imem, VM_FETCH, gva(w->pc), words, sizeof(words), 0);
 				isa_disasm(words, 4, w->pc, text, sizeof(text));
-				fprintf(stderr, "wave stopped (%u) at +0x%llx: %s\n", w->stop,
-					(unsigned long long)(w->pc - BM_CODE), text);
+				snprintf(m->why, sizeof(m->why), "wave stopped (%u) at +0x%llx: %s",
+					 w->stop, (unsigned long long)(w->pc - BM_CODE), text);
 				return false;
 			}
 			ended += w->state == WAVE_ENDED;
@@ -230,7 +237,7 @@ static inline bool bm_group(struct bm *m, struct jit_kernel *jit, unsigned waves
 	return true;
 }
 
-/* The whole grid, compiled or interpreted. Seconds it took, negative when a wave stopped; the
+/* The whole grid, compiled or interpreted. Seconds it took, negative on failure (m->why); the
  * wave instructions it took are added to m->insns. */
 static inline double bm_run(struct bm *m, const unsigned grid[2], unsigned threads, bool compiled)
 {
@@ -245,7 +252,8 @@ static inline double bm_run(struct bm *m, const unsigned grid[2], unsigned threa
 	double t = bm_now();
 
 	if (compiled && !jit_ready(jit)) {
-		fprintf(stderr, "not compiled: %s\n", jit ? jit_refusal(jit) : "no record");
+		snprintf(m->why, sizeof(m->why), "not compiled: %s",
+			 jit ? jit_refusal(jit) : "no record");
 		return -1;
 	}
 	for (group[1] = 0; group[1] < grid[1]; group[1]++)
