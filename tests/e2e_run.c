@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -211,6 +212,21 @@ Test(run, streams_prompt_text_and_report)
 		     r.out);
 	cr_assert(strstr(r.out, "planned") && strstr(r.out, "weights") && strstr(r.out, "tokens/s"),
 		  "%s", r.out);
+	free(r.out);
+}
+
+/* What `make demo` runs; its bound is docs/performance.md's. */
+Test(run, demo_in_time)
+{
+	struct timespec a, b;
+	struct result r;
+
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	r = shell("VGPU_JIT_CACHE= scripts/demo.sh 2>&1");
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	cr_assert_eq(r.status, 0, "%s", r.out);
+	cr_assert(strstr(r.out, "; text 64 tokens in "), "%s", r.out);
+	cr_assert_lt(b.tv_sec - a.tv_sec, 20, "%s", r.out);
 	free(r.out);
 }
 
