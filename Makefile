@@ -62,7 +62,7 @@ TESTS    := $(UNIT) $(VGPUT) $(VIRT) $(E2E)
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all setup demo check check-kernel check-unit check-san bench-vgpu format lint clean help
+.PHONY: all setup demo check check-kernel check-cwsr check-unit check-san bench-vgpu format lint clean help
 
 all: $(B)/barewave $(B)/libvgpu.so $(B)/vgpu-jitc $(KCO) ## build the program, the virtual device and the kernels
 
@@ -84,6 +84,8 @@ tests: $(TESTS) $(RUNNERS)
 tests-unit: $(UNIT)
 check-kernel: $(B)/barewave $(B)/libvgpu.so $(B)/libvgpu_core.a ## compare with Debian's own kernel in QEMU, call by call
 	@scripts/check-kernel.sh
+check-cwsr: $(B)/tests/cwsr_witness ## compare preemption with the kernel's own trap handler
+	@scripts/check-cwsr.sh
 
 bench-vgpu: all $(B)/tests/bench_vgpu $(B)/tests/make_model ## measure the virtual device against its bars
 	$(B)/tests/bench_vgpu

@@ -387,13 +387,13 @@ SAVEEXEC(OR_NOT1, a | ~e)
 WREXEC(AND_NOT0, ~a &e)
 WREXEC(AND_NOT1, a & ~e)
 
-/* Relative moves: M0 is added to the register number. Out of the SGPR file: register 0, as the
- * hardware's bounds check does. */
+/* Relative moves: M0 is added to the register number. VCC belongs to the file (the kernel's trap
+ * handler saves it so); out of it: register 0, as the hardware's bounds check does. */
 static unsigned relative(unsigned code, uint32_t add, unsigned dwords)
 {
 	uint64_t r = (uint64_t)code + add;
 
-	return r + dwords <= OPR_VCC_LO ? (unsigned)r : 0;
+	return r + dwords <= OPR_TTMP0 ? (unsigned)r : 0;
 }
 
 SEM(S_MOVRELS_B32)
