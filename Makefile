@@ -80,7 +80,7 @@ check: ## set up, build, and run every test; the last line is the count
 	@$(MAKE) --no-print-directory -j$$(nproc) SAN=1 tests-unit
 	@tests/run.sh
 
-tests: $(TESTS) $(RUNNERS)
+tests: $(TESTS) $(RUNNERS) $(B)/tests/libinject.so
 tests-unit: $(UNIT)
 check-kernel: $(B)/barewave $(B)/libvgpu.so $(B)/libvgpu_core.a ## compare with Debian's own kernel in QEMU, call by call
 	@scripts/check-kernel.sh
@@ -174,6 +174,11 @@ $(B)/tests/jit_kernels.o: tests/jit_kernels.s
 $(B)/tests/jit_kernels64.o: tests/jit_kernels64.s
 	@mkdir -p $(@D)
 	$(CC) -target amdgcn-amd-amdhsa -mcpu=gfx1151 -mwavefrontsize64 -c $< -o $@
+
+# Preloaded to make the Nth call of a program fail.
+$(B)/tests/libinject.so: tests/inject.c
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes -shared -fPIC $< -ldl -o $@
 
 $(B)/tests/e2e_%: tests/e2e_%.c
 	@mkdir -p $(@D)

@@ -32,6 +32,7 @@ struct engine {
 	struct programs *programs;
 	struct plan *plan;
 	struct bo *bo[PLAN_BO_COUNT];
+	struct mem_scope *model, *context; /* what the buffers live as long as */
 	struct signal *signal;
 	void *scratch; /* of the CPU reference */
 	uint64_t step; /* number of the last step begun */
@@ -105,6 +106,15 @@ static int hold_to_plan(struct engine *e)
 	return memory_limit(e->dev->memory, limits, e->plan->n_rows);
 }
 
+static int make_scopes(struct engine *e, char *err, size_t errlen)
+{
+	int ret = mem_scope_create(e->dev->memory, SCOPE_MODEL, NULL, &e->model);
+
+	if (ret >= 0)
+		ret = mem_scope_create(e->dev->memory, SCOPE_CONTEXT, e->model, &e->context);
+	return ret < 0 ? fail(err, errlen, ret, "%s", strerror(-ret)) : 0;
+}
+
 static int make_buffers(struct engine *e, char *err, size_t errlen)
 {
 	for (unsigned i = 0; i < PLAN_BO_COUNT; i++) {
@@ -117,6 +127,7 @@ static int make_buffers(struct engine *e, char *err, size_t errlen)
 			.coherence = b->coherence,
 			.readonly = b->readonly,
 			.host = true,
+			.scope = i == PLAN_WEIGHTS || i == PLAN_TABLES ? e->model : e->context,
 		};
 		int ret = b->bytes ? bo_create(e->dev->memory, &d, &e->bo[i]) : 0;
 
@@ -303,6 +314,8 @@ static int bring_up(struct engine *e, const struct engine_opts *o, char *err, si
 {
 	int ret = draft(e, o, err, errlen);
 
+	if (ret >= 0)
+		ret = make_scopes(e, err, errlen);
 	if (ret >= 0 && o->strict && hold_to_plan(e) < 0)
 		ret = fail(err, errlen, -ENOMEM, "out of memory");
 	if (ret >= 0)
@@ -367,8 +380,7 @@ void engine_destroy(struct engine *e)
 	}
 	signal_destroy(e->signal);
 	programs_close(e->programs);
-	for (unsigned i = 0; i < PLAN_BO_COUNT; i++)
-		bo_retire(e->bo[i]);
+	mem_scope_end(e->model);
 	plan_free(e->plan);
 	for (uint32_t i = 0; i < MAX_SHAPES; i++) {
 		for (uint32_t s = 0; s < PLAN_SLOTS; s++) {

@@ -46,3 +46,12 @@ int kfd_call(int fd, const struct kfd_facts *facts, unsigned long cmd, void *arg
 		kfd_explain(_IOC_NR(cmd), args, -rc, facts, reason, sizeof(reason));
 	return rc;
 }
+
+int kfd_call_release(int fd, const struct kfd_facts *facts, unsigned long cmd, void *args)
+{
+	int rc = kfd_call(fd, facts, cmd, args);
+
+	for (int again = 0; rc == -ENOMEM && again < 3; again++)
+		rc = kfd_call(fd, facts, cmd, args);
+	return rc;
+}

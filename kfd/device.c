@@ -400,7 +400,8 @@ int kfd_trap_handler_set(struct kfd *k, uint64_t tba, uint64_t tma)
 			(unsigned long long)tba);
 		return -EINVAL;
 	}
-	return kfd_call(k->fd, &k->facts, AMDKFD_IOC_SET_TRAP_HANDLER, &a);
+	return tba ? kfd_call(k->fd, &k->facts, AMDKFD_IOC_SET_TRAP_HANDLER, &a)
+		   : kfd_call_release(k->fd, &k->facts, AMDKFD_IOC_SET_TRAP_HANDLER, &a);
 }
 
 int kfd_runtime_enable(struct kfd *k, bool ttmp_save)
@@ -417,5 +418,5 @@ int kfd_runtime_disable(struct kfd *k)
 {
 	struct kfd_ioctl_runtime_enable_args a = {.mode_mask = 0};
 
-	return kfd_call(k->fd, &k->facts, AMDKFD_IOC_RUNTIME_ENABLE, &a);
+	return kfd_call_release(k->fd, &k->facts, AMDKFD_IOC_RUNTIME_ENABLE, &a);
 }

@@ -19,14 +19,21 @@ static void gpu_unmap(struct kfd *k, uint64_t handle)
 	struct kfd_ioctl_unmap_memory_from_gpu_args u = {
 		.handle = handle, .device_ids_array_ptr = (uintptr_t)&gpu, .n_devices = 1};
 
-	kfd_ioctl(k->fd, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &u);
+	for (int again = 0;
+	     kfd_ioctl(k->fd, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &u) == -ENOMEM && again < 3;
+	     again++)
+		; /* as kfd_call_release() */
 }
 
 static int gpu_free(struct kfd *k, uint64_t handle)
 {
 	struct kfd_ioctl_free_memory_of_gpu_args f = {.handle = handle};
 
-	return kfd_ioctl(k->fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &f);
+	int rc = -ENOMEM;
+
+	for (int again = 0; rc == -ENOMEM && again < 4; again++)
+		rc = kfd_ioctl(k->fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &f);
+	return rc;
 }
 
 static int page_map(struct kfd *k, struct kfd_process_state *s)
@@ -36,8 +43,9 @@ static int page_map(struct kfd *k, struct kfd_process_state *s)
 
 	if (rc < 0)
 		return rc;
-	if (mmap(va, KFD_EVENT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		 k->render_fd, (off_t)s->page_offset) == MAP_FAILED) {
+	if (mmap(va, KFD_EVENT_PAGE_BYTES, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | (s->page_exposed ? MAP_FIXED_NOREPLACE : MAP_FIXED), k->render_fd,
+		 (off_t)s->page_offset) == MAP_FAILED) {
 		rc = -errno;
 		kfd_reason_set("event page: mmap of %u bytes on the render node failed: %s",
 			       KFD_EVENT_PAGE_BYTES, strerror(-rc));
@@ -46,6 +54,7 @@ static int page_map(struct kfd *k, struct kfd_process_state *s)
 	}
 	madvise(va, KFD_EVENT_PAGE_BYTES, MADV_DONTFORK);
 	s->page_mapped = true;
+	s->page_exposed = false;
 	return 0;
 }
 
@@ -53,7 +62,11 @@ void kfd_event_page_unmap(struct kfd *k, struct kfd_process_state *s)
 {
 	if (!s->page_mapped)
 		return;
-	reserve((void *)(uintptr_t)s->page.va, MAP_FIXED);
+	/* If the address cannot be set aside it is let go, and may be somebody else's next time. */
+	if (reserve((void *)(uintptr_t)s->page.va, MAP_FIXED) == MAP_FAILED) {
+		munmap((void *)(uintptr_t)s->page.va, KFD_EVENT_PAGE_BYTES);
+		s->page_exposed = true;
+	}
 	gpu_unmap(k, s->page.handle);
 	s->page_mapped = false;
 }
@@ -137,7 +150,7 @@ int kfd_event_destroy(struct kfd *k, uint32_t id)
 {
 	struct kfd_ioctl_destroy_event_args a = {.event_id = id};
 
-	return kfd_call(k->fd, &k->facts, AMDKFD_IOC_DESTROY_EVENT, &a);
+	return kfd_call_release(k->fd, &k->facts, AMDKFD_IOC_DESTROY_EVENT, &a);
 }
 
 int kfd_event_set(struct kfd *k, uint32_t id)

@@ -26,6 +26,7 @@ struct kfd_process_state {
 	struct kfd_event_page page; /* va 0: not made yet */
 	uint64_t page_offset;       /* of its mmap on the render node */
 	bool page_mapped;
+	bool page_exposed; /* not mapped, and its address is not set aside either */
 	unsigned opens; /* struct kfd alive */
 };
 /* Locks and returns this process's state (a forked child gets a fresh one); kfd_process_put()
@@ -37,6 +38,10 @@ void kfd_process_put(void);
 int kfd_ioctl(int fd, unsigned long cmd, void *args);
 /* The same, leaving the written reason behind on failure. facts may be NULL. */
 int kfd_call(int fd, const struct kfd_facts *facts, unsigned long cmd, void *args);
+
+/* For calls that give something back: a kernel that is out of memory for a moment must not turn into
+ * something nobody can free any more, so -ENOMEM is tried a few times. */
+int kfd_call_release(int fd, const struct kfd_facts *facts, unsigned long cmd, void *args);
 
 /* event.c: takes the page off the GPU and the CPU; its address stays set aside. With the state
  * held. */

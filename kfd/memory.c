@@ -28,7 +28,7 @@ int kfd_memory_free(struct kfd *k, uint64_t handle)
 {
 	struct kfd_ioctl_free_memory_of_gpu_args a = {.handle = handle};
 
-	return kfd_call(k->fd, &k->facts, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &a);
+	return kfd_call_release(k->fd, &k->facts, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &a);
 }
 
 int kfd_memory_map(struct kfd *k, uint64_t handle)
@@ -58,7 +58,7 @@ int kfd_memory_unmap(struct kfd *k, uint64_t handle)
 	struct kfd_ioctl_unmap_memory_from_gpu_args a = {
 		.handle = handle, .device_ids_array_ptr = (uintptr_t)&gpu, .n_devices = 1};
 
-	return kfd_call(k->fd, &k->facts, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &a);
+	return kfd_call_release(k->fd, &k->facts, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &a);
 }
 
 int kfd_memory_available(struct kfd *k, uint64_t *bytes)

@@ -32,7 +32,7 @@ int kfd_queue_update(struct kfd *k, uint32_t queue_id, uint64_t ring, uint32_t r
 int kfd_queue_destroy(struct kfd *k, uint32_t queue_id, bool *consumed)
 {
 	struct kfd_ioctl_destroy_queue_args a = {.queue_id = queue_id};
-	int rc = kfd_call(k->fd, &k->facts, AMDKFD_IOC_DESTROY_QUEUE, &a);
+	int rc = kfd_call_release(k->fd, &k->facts, AMDKFD_IOC_DESTROY_QUEUE, &a);
 
 	/* kfd_process_queue_manager.c:pqm_destroy_queue: a queue the hardware did not give back is
 	 * dropped all the same, and the error returned. */

@@ -102,9 +102,8 @@ int bo_import(struct memory *m, int fd, const struct bo_desc *d, struct bo **out
 /* parent NULL: the process. A scope lives at most as long as its parent. */
 int mem_scope_create(struct memory *m, enum mem_scope_kind kind, struct mem_scope *parent,
 		     struct mem_scope **out);
-/* Ends the scopes inside it, retires its BOs, and is gone. 0; 1 when some wait for their fence;
- * -errno when a BO could not be freed: the scope then stays, with what is left in it. NULL is fine.
- */
+/* Ends the scopes inside it, retires its BOs, and is gone. 0; 1 when some of them wait, as after
+ * bo_retire(). NULL is fine. */
 int mem_scope_end(struct mem_scope *s);
 
 /* When the device is done with a BO. ctx must stay valid until then. */
