@@ -37,7 +37,7 @@ static const char help[] =
 	"  --scratch BYTES     scratch per lane, when more than the metadata says\n"
 	"  --timeout SECONDS   give up after this long (default 60, 0 never)\n" TOOL_DEVICE_HELP
 	"  --json              the result as JSON\n"
-	"  --help              this text\n\n"
+	"  --help              this text\n" PLACEMENT_HELP "\n"
 	"Sizes take K, M or G (1024). The exit status is 1 when a comparison fails.\n";
 
 struct launch {
