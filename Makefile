@@ -90,6 +90,9 @@ check-cwsr: $(B)/tests/cwsr_witness ## compare preemption with the kernel's own 
 bench-vgpu: all $(B)/tests/bench_vgpu $(B)/tests/make_model ## measure the virtual device against its bars
 	$(B)/tests/bench_vgpu
 
+check-memory: $(B)/barewave $(B)/libvgpu.so $(B)/tests/virt_footprint $(B)/tests/make_model ## footprint on a 4B-shaped model: 2.4 GB of disk, minutes
+	@CHECK_MEMORY=1 $(B)/barewave vgpu -- $(B)/tests/virt_footprint --jobs 1
+
 check-unit: tests-unit ## the host-only tests alone
 	@tests/run.sh unit
 
