@@ -2,12 +2,12 @@
 #include "engine/draft.h"
 #include "engine/programs.h"
 #include "engine/ref.h"
+#include "engine/refuse.h"
 #include "engine/zones.h"
 #include "kernels/kernargs.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,19 +39,6 @@ struct engine {
 	uint64_t timeout_ns;
 	bool dead;
 };
-
-static int fail(char *err, size_t errlen, int ret, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-static int fail(char *err, size_t errlen, int ret, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (err)
-		vsnprintf(err, errlen, fmt, ap);
-	va_end(ap);
-	return ret;
-}
 
 static uint64_t io_va(const struct engine *e, uint64_t offset)
 {
@@ -112,7 +99,7 @@ static int make_scopes(struct engine *e, char *err, size_t errlen)
 
 	if (ret >= 0)
 		ret = mem_scope_create(e->dev->memory, SCOPE_CONTEXT, e->model, &e->context);
-	return ret < 0 ? fail(err, errlen, ret, "%s", strerror(-ret)) : 0;
+	return ret < 0 ? refuse(err, errlen, ret, "%s", strerror(-ret)) : 0;
 }
 
 static int make_buffers(struct engine *e, char *err, size_t errlen)
@@ -132,8 +119,8 @@ static int make_buffers(struct engine *e, char *err, size_t errlen)
 		int ret = b->bytes ? bo_create(e->dev->memory, &d, &e->bo[i]) : 0;
 
 		if (ret < 0)
-			return fail(err, errlen, ret, "%s: %" PRIu64 " bytes: %s", b->owner,
-				    b->bytes, kfd_reason()[0] ? kfd_reason() : strerror(-ret));
+			return refuse(err, errlen, ret, "%s: %" PRIu64 " bytes: %s", b->owner,
+				      b->bytes, kfd_reason()[0] ? kfd_reason() : strerror(-ret));
 	}
 	return 0;
 }
@@ -218,7 +205,7 @@ static int load_weights(struct engine *e, const struct load_opts *o, char *err, 
 	}
 	ret = list_weights(e, &items, &n);
 	if (ret < 0)
-		return fail(err, errlen, ret, "out of memory");
+		return refuse(err, errlen, ret, "out of memory");
 	ret = load_run(&l, items, n, err, errlen);
 	e->dead = l.stuck;
 	for (uint32_t i = 0; i < n && ret >= 0; i++) {
@@ -228,7 +215,7 @@ static int load_weights(struct engine *e, const struct load_opts *o, char *err, 
 		ret = memory_place(l.weights, w->name, bo_va(l.weights) + w->offset, bytes,
 				   identity_of(e, w));
 		if (ret < 0)
-			fail(err, errlen, ret, "%s", strerror(-ret));
+			refuse(err, errlen, ret, "%s", strerror(-ret));
 	}
 	free(items);
 	return ret;
@@ -317,7 +304,7 @@ static int bring_up(struct engine *e, const struct engine_opts *o, char *err, si
 	if (ret >= 0)
 		ret = make_scopes(e, err, errlen);
 	if (ret >= 0 && o->strict && hold_to_plan(e) < 0)
-		ret = fail(err, errlen, -ENOMEM, "out of memory");
+		ret = refuse(err, errlen, -ENOMEM, "out of memory");
 	if (ret >= 0)
 		ret = make_buffers(e, err, errlen);
 	if (ret >= 0)
@@ -326,8 +313,8 @@ static int bring_up(struct engine *e, const struct engine_opts *o, char *err, si
 		return ret;
 	ret = signal_create(e->dev->queue, 0, &e->signal);
 	if (ret < 0)
-		return fail(err, errlen, ret, "signal: %s",
-			    kfd_reason()[0] ? kfd_reason() : strerror(-ret));
+		return refuse(err, errlen, ret, "signal: %s",
+			      kfd_reason()[0] ? kfd_reason() : strerror(-ret));
 	ret = load_weights(e, &o->load, err, errlen);
 	if (ret < 0)
 		return ret;
@@ -338,7 +325,7 @@ static int bring_up(struct engine *e, const struct engine_opts *o, char *err, si
 	for (uint32_t i = 0; i < e->n_shapes; i++)
 		for (uint32_t s = 0; s < PLAN_SLOTS && ret >= 0; s++)
 			ret = prebuild(e, &e->shape[i], s);
-	return ret < 0 ? fail(err, errlen, ret, "%s", strerror(-ret)) : 0;
+	return ret < 0 ? refuse(err, errlen, ret, "%s", strerror(-ret)) : 0;
 }
 
 int engine_create(struct bw_device *dev, const struct model *m, const struct engine_opts *opts,
@@ -350,10 +337,10 @@ int engine_create(struct bw_device *dev, const struct model *m, const struct eng
 	int ret;
 
 	if (!dev->queue)
-		return fail(err, errlen, -EINVAL, "the device was opened without a queue");
+		return refuse(err, errlen, -EINVAL, "the device was opened without a queue");
 	e = calloc(1, sizeof(*e));
 	if (!e)
-		return fail(err, errlen, -ENOMEM, "out of memory");
+		return refuse(err, errlen, -ENOMEM, "out of memory");
 	e->dev = dev;
 	e->m = m;
 	e->timeout_ns = o->timeout_ns ? o->timeout_ns : DEFAULT_TIMEOUT;
@@ -413,8 +400,8 @@ static int run_segment(struct engine *e, const struct shape *s, uint32_t slot, u
 		last++;
 	ret = queue_begin(e->dev->queue, last - first + 1, &b);
 	if (ret < 0)
-		return fail(err, errlen, ret, "the ring has no room for %u packets: %s",
-			    last - first + 1, strerror(-ret));
+		return refuse(err, errlen, ret, "the ring has no room for %u packets: %s",
+			      last - first + 1, strerror(-ret));
 	signal_set(e->signal, 1);
 	for (uint32_t i = first; i <= last; i++)
 		queue_dispatch(&b, &s->packets[slot][i]);
@@ -425,10 +412,10 @@ static int run_segment(struct engine *e, const struct shape *s, uint32_t slot, u
 	/* The acquire of this wait is what makes the device's stores readable below. */
 	ret = signal_wait(e->dev->queue, e->signal, 1, e->timeout_ns, &fault);
 	if (ret == -ETIMEDOUT)
-		return fail(err, errlen, ret, "the device did not finish %u packets in %.1f s",
-			    last - first + 1, (double)e->timeout_ns / 1e9);
+		return refuse(err, errlen, ret, "the device did not finish %u packets in %.1f s",
+			      last - first + 1, (double)e->timeout_ns / 1e9);
 	if (ret < 0)
-		return fail(err, errlen, ret, "%s", ret == -EFAULT ? fault.text : strerror(-ret));
+		return refuse(err, errlen, ret, "%s", ret == -EFAULT ? fault.text : strerror(-ret));
 	for (unsigned i = 0; i < PLAN_BO_COUNT; i++)
 		if (e->bo[i] && device_writes(i))
 			bo_publish(e->bo[i]);
@@ -462,8 +449,8 @@ static int run_cpu(struct engine *e, const struct shape *s, uint32_t slot, uint3
 		if (shift[k])
 			buf[node->src[k]] = (char *)buf[node->src[k]] - shift[k];
 	if (ret < 0)
-		return fail(err, errlen, ret, "node %s (%s) on the CPU: %s", node->name,
-			    graph_op_name(node->op), strerror(-ret));
+		return refuse(err, errlen, ret, "node %s (%s) on the CPU: %s", node->name,
+			      graph_op_name(node->op), strerror(-ret));
 	return 0;
 }
 
@@ -500,19 +487,20 @@ static int check_step(const struct engine *e, const int32_t *ids, uint32_t n, ui
 		      char *err, size_t errlen)
 {
 	if (e->dead)
-		return fail(err, errlen, -EIO,
-			    "an earlier step failed; the engine is of no further use");
+		return refuse(err, errlen, -EIO,
+			      "an earlier step failed; the engine is of no further use");
 	if (!n || n > e->batch)
-		return fail(err, errlen, -EINVAL, "step of %u tokens; this engine takes 1 to %u", n,
-			    e->batch);
+		return refuse(err, errlen, -EINVAL, "step of %u tokens; this engine takes 1 to %u",
+			      n, e->batch);
 	if (pos0 > e->n_ctx || n > e->n_ctx - pos0)
-		return fail(err, errlen, -EINVAL,
-			    "positions %u to %" PRIu64 "; the context has %u slots", pos0,
-			    (uint64_t)pos0 + n - 1, e->n_ctx);
+		return refuse(err, errlen, -EINVAL,
+			      "positions %u to %" PRIu64 "; the context has %u slots", pos0,
+			      (uint64_t)pos0 + n - 1, e->n_ctx);
 	for (uint32_t i = 0; i < n; i++)
 		if (ids[i] < 0 || (uint32_t)ids[i] >= e->m->hp.n_vocab)
-			return fail(err, errlen, -EINVAL, "token id %d; the vocabulary has 0 to %u",
-				    ids[i], e->m->hp.n_vocab - 1);
+			return refuse(err, errlen, -EINVAL,
+				      "token id %d; the vocabulary has 0 to %u", ids[i],
+				      e->m->hp.n_vocab - 1);
 	return 0;
 }
 
@@ -524,19 +512,19 @@ static int check_result(const struct engine *e, const struct ka_step *step, cons
 	uint64_t n = (uint64_t)(step->n - step->first) * e->m->hp.n_vocab;
 
 	if (done->step != step->step || done->n != step->n)
-		return fail(err, errlen, -EBADMSG,
-			    "the device published step %" PRIu64 " of %u tokens; step %" PRIu64
-			    " of %u was asked",
-			    done->step, done->n, step->step, step->n);
+		return refuse(err, errlen, -EBADMSG,
+			      "the device published step %" PRIu64 " of %u tokens; step %" PRIu64
+			      " of %u was asked",
+			      done->step, done->n, step->step, step->n);
 	for (uint64_t i = 0; i < n; i++) {
 		uint32_t bits;
 
 		memcpy(&bits, &logits[i], sizeof(bits));
 		if ((bits & 0x7f800000u) == 0x7f800000u)
-			return fail(err, errlen, -EDOM,
-				    "logit %" PRIu64 " of token %" PRIu64 " is %f",
-				    i % e->m->hp.n_vocab, step->first + i / e->m->hp.n_vocab,
-				    (double)logits[i]);
+			return refuse(err, errlen, -EDOM,
+				      "logit %" PRIu64 " of token %" PRIu64 " is %f",
+				      i % e->m->hp.n_vocab, step->first + i / e->m->hp.n_vocab,
+				      (double)logits[i]);
 	}
 	return 0;
 }

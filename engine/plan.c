@@ -1,9 +1,9 @@
 #include "engine/plan.h"
 #include "engine/plan_internal.h"
+#include "engine/refuse.h"
 #include "kernels/kernargs.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,19 +16,6 @@ static const struct plan_bo bo_kinds[PLAN_BO_COUNT] = {
 	[PLAN_KERNARGS] = {.owner = "kernargs", .coherence = BO_UNCACHED, .readonly = true},
 	[PLAN_TABLES] = {.owner = "tables", .coherence = BO_COARSE, .readonly = true},
 };
-
-static int fail(char *err, size_t errlen, int ret, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-static int fail(char *err, size_t errlen, int ret, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (err)
-		vsnprintf(err, errlen, fmt, ap);
-	va_end(ap);
-	return ret;
-}
 
 /* ---- what runs where -------------------------------------------------------- */
 
@@ -238,10 +225,10 @@ static int check_graph(const struct graph *g, char *err, size_t errlen)
 		if (t->alias_of >= (int)i)
 			bad = "has an alias before its owner";
 		if (bad)
-			return fail(err, errlen, -EINVAL, "plan: graph of %u tokens %s: %s",
-				    g->n_tokens, bad, t->name);
+			return refuse(err, errlen, -EINVAL, "plan: graph of %u tokens %s: %s",
+				      g->n_tokens, bad, t->name);
 	}
-	return bad ? fail(err, errlen, -EINVAL, "plan: graph of %u tokens %s", g->n_tokens, bad)
+	return bad ? refuse(err, errlen, -EINVAL, "plan: graph of %u tokens %s", g->n_tokens, bad)
 		   : 0;
 }
 
@@ -305,7 +292,7 @@ int plan_create(const struct graph *const *graphs, uint32_t n_graphs, const stru
 	int ret;
 
 	if (!n_graphs)
-		return fail(err, errlen, -EINVAL, "plan: no graph given");
+		return refuse(err, errlen, -EINVAL, "plan: no graph given");
 	for (uint32_t i = 0; i < n_graphs; i++) {
 		ret = check_graph(graphs[i], err, errlen);
 		if (ret < 0)
@@ -351,7 +338,7 @@ int plan_create(const struct graph *const *graphs, uint32_t n_graphs, const stru
 	return 0;
 out:
 	plan_free(p);
-	return fail(err, errlen, ret, "plan: %s", strerror(-ret));
+	return refuse(err, errlen, ret, "plan: %s", strerror(-ret));
 }
 
 void plan_free(struct plan *p)

@@ -16,17 +16,16 @@ static int refuse(char *why, size_t len, const char *option, const char *value, 
 	return -EINVAL;
 }
 
-/* Decimal or 0x, with K, M or G; the whole text. */
-static bool number(const char *text, uint64_t *out)
+bool mem_bytes_parse(const char *text, uint64_t *out)
 {
 	char *end;
 	uint64_t v;
 	unsigned shift = 0;
 
-	if (*text < '0' || *text > '9')
+	if (*text < '0' || *text > '9') /* strtoull would take signs and spaces */
 		return false;
 	errno = 0;
-	v = strtoull(text, &end, 0);
+	v = strtoull(text, &end, text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 16 : 10);
 	if (errno)
 		return false;
 	if (*end == 'K')
@@ -130,7 +129,7 @@ static int place(struct bo_rules *r, const char *option, const char *value, char
 
 			memcpy(text, at + 3, n - 3);
 			text[n - 3] = '\0';
-			if (!number(text, &va) || va & 4095)
+			if (!mem_bytes_parse(text, &va) || va & 4095)
 				return refuse(why, len, option, value, "at: a VA in whole pages");
 			rc = add(&copy, owner, owner_len, BO_RULE_VA, va, why, len);
 		} else {
@@ -150,7 +149,7 @@ static int align(struct bo_rules *r, const char *option, const char *value, char
 	uint64_t v;
 
 	rest = split(value, &owner, &owner_len);
-	if (!number(rest, &v) || !v || v & (v - 1) || v < 4 || v > 1ull << 30)
+	if (!mem_bytes_parse(rest, &v) || !v || v & (v - 1) || v < 4 || v > 1ull << 30)
 		return refuse(why, len, option, value,
 			      "[OWNER=]BYTES, a power of two from 4 to 1G");
 	return add(r, owner, owner_len, BO_RULE_ALIGN, v, why, len);
@@ -176,7 +175,7 @@ static int redzone(struct bo_rules *r, const char *option, const char *value, ch
 	uint64_t v;
 
 	rest = split(value, &owner, &owner_len);
-	if (!number(rest, &v) || v & 15 || v > REDZONE_MAX)
+	if (!mem_bytes_parse(rest, &v) || v & 15 || v > REDZONE_MAX)
 		return refuse(why, len, option, value, "[OWNER=]BYTES, a multiple of 16 up to 1M");
 	return add(r, owner, owner_len, BO_RULE_REDZONE, v, why, len);
 }
@@ -195,11 +194,11 @@ static int quarantine(struct bo_rules *r, const char *option, const char *value,
 	if (n > 1 && n < sizeof(text) && value[n - 1] == 's') {
 		memcpy(text, value, n - 1);
 		text[n - 1] = '\0';
-		if (number(text, &v) && v && v < 1u << 30) {
+		if (mem_bytes_parse(text, &v) && v && v < 1u << 30) {
 			r->quarantine_ns = v * 1000000000u;
 			return 0;
 		}
-	} else if (number(value, &v)) {
+	} else if (mem_bytes_parse(value, &v)) {
 		r->quarantine_bytes = v;
 		return 0;
 	}
@@ -219,7 +218,7 @@ static int poison(struct bo_rules *r, const char *option, const char *value, cha
 		at_alloc = false;
 		at += 5;
 	}
-	if (!number(at, &v) || v > 255)
+	if (!mem_bytes_parse(at, &v) || v > 255)
 		return refuse(why, len, option, value, "[alloc=|free=]BYTE, 0 to 0xff");
 	if (at_alloc) {
 		r->poison_alloc = true;
@@ -236,7 +235,7 @@ static int seed(struct bo_rules *r, const char *option, const char *value, char 
 {
 	uint64_t v;
 
-	if (!number(value, &v))
+	if (!mem_bytes_parse(value, &v))
 		return refuse(why, len, option, value, "a number");
 	r->seed = v;
 	return add(r, "*", 1, BO_RULE_RANDOM, true, why, len);

@@ -41,13 +41,15 @@ struct bo_rules {
 };
 
 /* One option as on a command line, without its dashes:
- *   align [OWNER=]BYTES        of the VA, 4 KiB .. 1 GiB; below 4 KiB: of what lies inside a
- * buffer, and of an end-flush buffer's first byte guard [OWNER=]none|start|end|both redzone
- * [OWNER=]BYTES      canaries around what lies inside a buffer place OWNER=WORD[,WORD...] gtt vram
- * coarse fine uncached ro rw exec noexec random lowest at:VA quarantine BYTES|SECONDSs|all va-seed
- * N                  random placement of everything, by this seed poison [alloc=|free=]BYTE  fill
- * at alloc, at free, or both (at free with its complement) 0; -EINVAL with one line in why: value
- * given, wanted. -ENOSPC: too many. */
+ *   align [OWNER=]BYTES            of the VA, 4 KiB .. 1 GiB; below 4 KiB: of what lies inside a
+ *                                  buffer, and of an end-flush buffer's first byte
+ *   guard [OWNER=]SIDE             none, start, end or both
+ *   redzone [OWNER=]BYTES          canaries around what lies inside a buffer
+ *   place OWNER=WORD[,WORD...]     gtt vram coarse fine uncached ro rw exec noexec random lowest at:VA
+ *   quarantine BYTES|SECONDSs|all
+ *   va-seed N                      random placement of everything, by this seed
+ *   poison [alloc=|free=]BYTE      fill at alloc, at free, or both (at free with its complement)
+ * 0; -EINVAL with one line in why: value given, wanted. -ENOSPC: too many. */
 int bo_rules_add(struct bo_rules *r, const char *option, const char *value, char *why,
 		 size_t why_len);
 /* Whether option is one of the above. */
@@ -60,5 +62,8 @@ uint64_t bo_rules_align(const struct bo_rules *r, const char *owner, uint64_t fa
 uint64_t bo_rules_redzone(const struct bo_rules *r, const char *owner);
 /* Whether any rule asks for red zones at all. */
 bool bo_rules_zoned(const struct bo_rules *r);
+
+/* Bytes as people write them: decimal or 0x, with K, M or G (powers of 1024); the whole text. */
+bool mem_bytes_parse(const char *text, uint64_t *out);
 
 #endif

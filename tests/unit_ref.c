@@ -5,6 +5,7 @@
 
 #include "engine/model.h"
 #include "engine/ref.h"
+#include "tests/golden.h"
 #include "tests/json_file.h"
 
 /* What an engine that accumulates in F32 is allowed; double sums stay far inside. */
@@ -36,33 +37,6 @@ static void close_engine(struct engine *e)
 	graph_free(e->gr);
 	model_free(e->m);
 	gguf_close(e->g);
-}
-
-static float *golden(const char *name, size_t n)
-{
-	const char *path = testdata(name);
-	float *f = malloc(n * sizeof(*f));
-	FILE *in;
-
-	cr_assert(path, "%s is missing", name);
-	in = fopen(path, "rb");
-	cr_assert(in);
-	cr_assert_eq(fread(f, sizeof(*f), n, in), n, "%s is short", name);
-	fclose(in);
-	return f;
-}
-
-static double max_diff(const float *a, const float *b, size_t n)
-{
-	double max = 0.0;
-
-	for (size_t i = 0; i < n; i++) {
-		double d = fabs((double)a[i] - (double)b[i]);
-
-		if (!(d <= max)) /* a NaN sticks */
-			max = d;
-	}
-	return max;
 }
 
 /* Logits of a prompt in steps of at most step tokens; returns the distance from the golden file. */

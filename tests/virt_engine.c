@@ -8,6 +8,7 @@
 #include "codeobj/codeobj.h"
 #include "engine/exec.h"
 #include "kernels/kernels.h"
+#include "tests/golden.h"
 #include "tests/json_file.h"
 
 #define TOLERANCE 1e-3 /* of an engine that accumulates in F32, against the float64 forward */
@@ -46,20 +47,6 @@ static void close_run(struct run *r)
 		  (unsigned long long)t.queues);
 	model_free(r->m);
 	gguf_close(r->gguf);
-}
-
-static float *golden(const char *name, size_t n)
-{
-	const char *path = testdata(name);
-	float *f = malloc(n * sizeof(*f));
-	FILE *in;
-
-	cr_assert(path, "%s is missing", name);
-	in = fopen(path, "rb");
-	cr_assert(in);
-	cr_assert_eq(fread(f, sizeof(*f), n, in), n, "%s is short", name);
-	fclose(in);
-	return f;
 }
 
 /* Largest difference of the logits of a prompt, in steps of at most `step` tokens. */

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "memory/rules.h"
 #include "tools/tool.h"
 
 void tool_say(const char *fmt, ...)
@@ -109,27 +110,11 @@ int tool_write_file(const char *path, const void *data, size_t n, char *err, siz
 
 bool tool_u64(const char *text, uint64_t max, uint64_t *out)
 {
-	char *end;
-	unsigned shift = 0;
-	unsigned long long v;
+	uint64_t v;
 
-	if (*text < '0' || *text > '9') /* strtoull would take signs and spaces */
+	if (!mem_bytes_parse(text, &v) || v > max)
 		return false;
-	errno = 0;
-	v = strtoull(text, &end, text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 16 : 10);
-	if (errno)
-		return false;
-	if (*end == 'K')
-		shift = 10;
-	else if (*end == 'M')
-		shift = 20;
-	else if (*end == 'G')
-		shift = 30;
-	if (shift)
-		end++;
-	if (*end || v > UINT64_MAX >> shift || v << shift > max)
-		return false;
-	*out = v << shift;
+	*out = v;
 	return true;
 }
 

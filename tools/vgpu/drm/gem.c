@@ -36,6 +36,15 @@ static void link_object(struct gem *g)
 	kfd_mem_placed((int)g->domain, (int64_t)g->size);
 }
 
+static void adopt(struct gem *g, enum gem_domain domain, uint64_t size, struct gem **out)
+{
+	g->refs = 1;
+	g->domain = domain;
+	g->size = size;
+	link_object(g);
+	*out = g;
+}
+
 int gem_create(enum gem_domain domain, uint64_t size, struct gem **out)
 {
 	struct gem *g = calloc(1, sizeof(*g));
@@ -44,16 +53,11 @@ int gem_create(enum gem_domain domain, uint64_t size, struct gem **out)
 	if (!g)
 		return -ENOMEM;
 	err = vm_bo_alloc(domain == GEM_VRAM ? VM_POOL_VRAM : VM_POOL_GTT, size, &g->bo);
-	if (err) {
+	if (err)
 		free(g);
-		return err;
-	}
-	g->refs = 1;
-	g->domain = domain;
-	g->size = size;
-	link_object(g);
-	*out = g;
-	return 0;
+	else
+		adopt(g, domain, size, out);
+	return err;
 }
 
 int gem_create_user(enum gem_domain domain, uint64_t addr, uint64_t size, struct gem **out)
@@ -64,16 +68,11 @@ int gem_create_user(enum gem_domain domain, uint64_t addr, uint64_t size, struct
 	if (!g)
 		return -ENOMEM;
 	err = vm_bo_user(addr, size, &g->bo);
-	if (err) {
+	if (err)
 		free(g);
-		return err;
-	}
-	g->refs = 1;
-	g->domain = domain;
-	g->size = size;
-	link_object(g);
-	*out = g;
-	return 0;
+	else
+		adopt(g, domain, size, out);
+	return err;
 }
 
 void gem_ref(struct gem *g)
