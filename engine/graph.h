@@ -43,18 +43,22 @@ struct tensor {
 };
 
 enum graph_op {
-	OP_EMBED,   /* dst[d,n] = dequant(row ids[i] of src0)         src: table, ids(I32[n]) */
-	OP_RMSNORM, /* dst = x / sqrt(mean(x^2)+eps) * w, per ne[0]   src: x, w;  f[0]=eps */
-	OP_MATMUL,  /* dst[rows,n] = W x                             src: W, x */
-	OP_HEADNORM_ROPE, /* per head of head_dim: RMSNORM with w (may be absent: -1), then NEOX
-			   * rotary src: x[heads*hd,n], w[hd] or -1, pos(I32[n]); u[0]=heads u[1]=hd
-			   * f[0]=eps f[1]=theta */
-	OP_KV_STORE,      /* cache[pos[i]] = x row i                        src: x[kvw,n], pos; dst:
-			     KV[kvw,ctx] */
-	OP_ATTN,          /* causal attention over cached K and V, scale 1/sqrt(hd)
-			   * src: q[h*hd,n], K[kvw,ctx], V[kvw,ctx], pos; u[0]=heads u[1]=kv_heads u[2]=hd */
-	OP_ADD,           /* dst = a + b */
-	OP_SILU_MUL,      /* dst = silu(a) * b */
+	/* dst[d,n] = dequant(row ids[i] of src0). src: table, ids(I32[n]) */
+	OP_EMBED,
+	/* dst = x / sqrt(mean(x^2)+eps) * w, per ne[0]. src: x, w; f[0]=eps */
+	OP_RMSNORM,
+	/* dst[rows,n] = W x. src: W, x */
+	OP_MATMUL,
+	/* Per head of head_dim: RMSNORM with w (may be absent: -1), then NEOX rotary.
+	 * src: x[heads*hd,n], w[hd] or -1, pos(I32[n]); u[0]=heads u[1]=hd f[0]=eps f[1]=theta */
+	OP_HEADNORM_ROPE,
+	/* cache[pos[i]] = x row i. src: x[kvw,n], pos; dst: KV[kvw,ctx] */
+	OP_KV_STORE,
+	/* Causal attention over cached K and V, scale 1/sqrt(hd).
+	 * src: q[h*hd,n], K[kvw,ctx], V[kvw,ctx], pos; u[0]=heads u[1]=kv_heads u[2]=hd */
+	OP_ATTN,
+	OP_ADD,      /* dst = a + b */
+	OP_SILU_MUL, /* dst = silu(a) * b */
 	OP_COUNT
 };
 
