@@ -24,13 +24,23 @@ static inline uint32_t lane_get(const struct isa_exec *x, unsigned code, unsigne
 	return u.lane[lane & 31];
 }
 
+static inline v32u lanes(void)
+{
+	v32u r;
+
+	for (unsigned l = 0; l < 32; l++)
+		r[l] = l;
+	return r;
+}
+
 static inline void lane_put(const struct isa_exec *x, unsigned code, unsigned lane, uint32_t value)
 {
-	for (unsigned h = 0; h < (x->w->wave64 ? 2u : 1u); h++) {
-		v32u *d = half_reg(x, code, h);
+	v32u *lo = half_reg(x, code, 0), *hi;
 
-		if (lane >> 5 == h)
-			(*d)[lane & 31] = value;
+	*lo = usel(lanes() == lane, splat(value), *lo);
+	if (x->w->wave64) {
+		hi = half_reg(x, code, 1);
+		*hi = usel(lanes() + 32u == lane, splat(value), *hi);
 	}
 }
 
@@ -83,15 +93,6 @@ VALU_SEM(V_PERMLANE64_B32)
 	hi = w->v[n + s];
 	valu_write(&w->v[d], (uint32_t)w->exec, hi);
 	valu_write(&w->v[n + d], (uint32_t)(w->exec >> 32), lo);
-}
-
-static inline v32u lanes(void)
-{
-	v32u r;
-
-	for (unsigned l = 0; l < 32; l++)
-		r[l] = l;
-	return r;
 }
 
 /* Any lane of the own row (other = 0) or of the neighbouring row (other = 16) of 16. op_sel[0]

@@ -325,9 +325,12 @@ static void count(struct isa_exec *x, const struct isa_insn *in, int sign)
 		new = old + (uint32_t)(sign * __builtin_popcountll(exec));
 		memcpy(x->lds + off, &new, 4);
 	}
-	for (x->half = 0; x->half <= w->wave64; x->half++)
+	isa_vwrite(x, in->dst, isa_exec_mask(x), (v32u){} + old);
+	if (w->wave64) {
+		x->half = 1;
 		isa_vwrite(x, in->dst, isa_exec_mask(x), (v32u){} + old);
-	x->half = 0;
+		x->half = 0;
+	}
 }
 
 SEM(DS_APPEND)

@@ -12,8 +12,13 @@
  * f32 (the products of f16 and of bf16 are exact there); f16 and bf16 results are rounded once at
  * the end. The manual leaves order and inner precision open: counted as approximated. Sums whose
  * every partial value f32 holds come out the same in any order.
+ *
+ * Loops that walk over registers are unrolled: compiled code keeps registers out of memory only if
+ * no address of one is computed.
  */
 #include "isa/valu.h"
+
+#define EACH_REGISTER _Pragma("clang loop unroll(full)")
 
 #define N 16
 
@@ -21,6 +26,7 @@ struct wmma {
 	struct isa_exec *x;
 	const struct isa_insn *in;
 	v32u *half[2];
+	bool wave64; /* read once: a store in between might be to it, for all a compiler knows */
 };
 
 static inline void wmma_begin(struct wmma *m, struct isa_exec *x, const struct isa_insn *in)
@@ -28,7 +34,8 @@ static inline void wmma_begin(struct wmma *m, struct isa_exec *x, const struct i
 	m->x = x;
 	m->in = in;
 	m->half[0] = x->w->v;
-	m->half[1] = x->w->v + (x->w->wave64 ? isa_nvgpr(x) : 0);
+	m->wave64 = x->w->wave64;
+	m->half[1] = x->w->v + (m->wave64 ? isa_nvgpr(x) : 0);
 }
 
 /* Register code + i of a half; past the allocation v0, as everywhere. */
@@ -42,7 +49,7 @@ static inline v32u *reg(const struct wmma *m, unsigned half, unsigned code)
 /* Where row `row` of C or D lies: 16 dwords. */
 static inline uint32_t *row_at(const struct wmma *m, unsigned code, unsigned row)
 {
-	v32u *v = m->x->w->wave64 ? reg(m, row / 2 % 2, code + row / 4) : reg(m, 0, code + row / 2);
+	v32u *v = m->wave64 ? reg(m, row / 2 % 2, code + row / 4) : reg(m, 0, code + row / 2);
 
 	return (uint32_t *)v + row % 2 * 16;
 }
@@ -83,6 +90,7 @@ static inline void widen_bf16(__m256i h, __m256 out[2])
 /* Source i (A or B) as f32, k-major: t[k][lane]. neg acts on even k, neg_hi on odd k. */
 static inline void load_ab(const struct wmma *m, unsigned i, bool bf16, float t[N][N])
 {
+	EACH_REGISTER
 	for (unsigned r = 0; r < 8; r++) {
 		__m256i d[2];
 
@@ -173,11 +181,13 @@ static inline void wmma_f32(struct isa_exec *x, const struct isa_insn *in, bool 
 		memcpy(&f, &s, sizeof(f));
 		fill(c, f);
 	} else {
+		EACH_REGISTER
 		for (unsigned r = 0; r < N; r++)
 			memcpy(c[r], row_at(&m, in->src[2], r), sizeof(c[r]));
 	}
 	c_mods(&m, c);
 	mac(c, a, b);
+	EACH_REGISTER
 	for (unsigned r = 0; r < N; r++)
 		memcpy(row_at(&m, in->dst, r), c[r], sizeof(c[r]));
 	x->approximated++;
@@ -228,6 +238,7 @@ static inline void wmma_16(struct isa_exec *x, const struct isa_insn *in, bool b
 	TILE a[N][N];
 	TILE b[N][N];
 	TILE c[N][N];
+	_Alignas(64) uint32_t d[N][N];
 	struct wmma m;
 
 	wmma_begin(&m, x, in);
@@ -240,24 +251,26 @@ static inline void wmma_16(struct isa_exec *x, const struct isa_insn *in, bool b
 
 		fill(c, from16(bf16 && isf ? s >> 16 : s, bf16));
 	} else {
-		for (unsigned r = 0; r < N; r++) {
-			const uint32_t *p = row_at(&m, in->src[2], r);
-
-			for (unsigned n = 0; n < N; n++)
-				c[r][n] = from16(p[n] >> shift & 0xffff, bf16);
-		}
+		EACH_REGISTER
+		for (unsigned r = 0; r < N; r++)
+			memcpy(d[r], row_at(&m, in->src[2], r), sizeof(d[r]));
+		for (unsigned i = 0; i < N * N; i++)
+			(&c[0][0])[i] = from16((&d[0][0])[i] >> shift & 0xffff, bf16);
 	}
 	c_mods(&m, c);
 	mac(c, a, b);
-	for (unsigned r = 0; r < N; r++) {
-		uint32_t *p = row_at(&m, in->dst, r);
+	EACH_REGISTER
+	for (unsigned r = 0; r < N; r++)
+		memcpy(d[r], row_at(&m, in->dst, r), sizeof(d[r]));
+	for (unsigned i = 0; i < N * N; i++) {
+		float f = (&c[0][0])[i];
+		uint32_t h = bf16 ? to_bf16(f) : to_f16(f), *p = &(&d[0][0])[i];
 
-		for (unsigned n = 0; n < N; n++) {
-			uint32_t h = bf16 ? to_bf16(c[r][n]) : to_f16(c[r][n]);
-
-			p[n] = (p[n] & ~(0xffffu << shift)) | h << shift;
-		}
+		*p = (*p & ~(0xffffu << shift)) | h << shift;
 	}
+	EACH_REGISTER
+	for (unsigned r = 0; r < N; r++)
+		memcpy(row_at(&m, in->dst, r), d[r], sizeof(d[r]));
 	x->approximated++;
 }
 
@@ -289,8 +302,10 @@ static inline void load_pairs(const struct wmma *m, unsigned i, unsigned bits, u
 	bool sign = m->in->neg >> i & 1;
 	_Alignas(64) uint32_t d[4 * 32];
 
-	for (unsigned r = 0; r < regs; r++)
-		memcpy(&d[r * 32], reg(m, 0, m->in->src[i] + r), 128);
+	EACH_REGISTER
+	for (unsigned r = 0; r < 4; r++)
+		if (r < regs)
+			memcpy(&d[r * 32], reg(m, 0, m->in->src[i] + r), 128);
 	for (unsigned k = 0; k < N; k += 2)
 		for (unsigned l = 0; l < N; l++)
 			t[k / 2][l] = (uint32_t)(element(&d[l], k, bits, sign) & 0xffff) |
@@ -312,13 +327,22 @@ static inline void wmma_int(struct isa_exec *x, const struct isa_insn *in, unsig
 	_Alignas(64) uint32_t a[N / 2][N];
 	_Alignas(64) uint32_t b[N / 2][N];
 	_Alignas(64) uint32_t d[N][N];
+	_Alignas(64) uint32_t c[N][N];
 	struct wmma m;
 
 	wmma_begin(&m, x, in);
+	EACH_REGISTER
+	for (unsigned r = 0; r < N; r++) {
+		if (in->src[2] >= OPR_VGPR0)
+			memcpy(c[r], row_at(&m, in->src[2], r), sizeof(c[r]));
+		else
+			for (unsigned n = 0; n < N; n++)
+				c[r][n] = isa_sread(x, in, in->src[2]);
+	}
 	load_pairs(&m, 0, bits, a);
 	load_pairs(&m, 1, bits, b);
 	for (unsigned r = 0; r < N; r++) {
-		__m256i s[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()}, c[2];
+		__m256i s[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
 
 		for (unsigned k = 0; k < N / 2; k++) {
 			__m256i ar = _mm256_set1_epi32((int)a[k][r]);
@@ -329,17 +353,13 @@ static inline void wmma_int(struct isa_exec *x, const struct isa_insn *in, unsig
 					_mm256_madd_epi16(
 						ar, _mm256_load_si256((__m256i *)&b[k][8 * j])));
 		}
-		if (in->src[2] < OPR_VGPR0) {
-			c[0] = c[1] = _mm256_set1_epi32((int)isa_sread(x, in, in->src[2]));
-		} else {
-			const uint32_t *p = row_at(&m, in->src[2], r);
-
-			c[0] = _mm256_loadu_si256((const __m256i *)p);
-			c[1] = _mm256_loadu_si256((const __m256i *)(p + 8));
-		}
-		_mm256_store_si256((__m256i *)&d[r][0], add_sat(s[0], c[0], in->clamp));
-		_mm256_store_si256((__m256i *)&d[r][8], add_sat(s[1], c[1], in->clamp));
+		for (unsigned j = 0; j < 2; j++)
+			_mm256_store_si256(
+				(__m256i *)&d[r][8 * j],
+				add_sat(s[j], _mm256_load_si256((__m256i *)&c[r][8 * j]),
+					in->clamp));
 	}
+	EACH_REGISTER
 	for (unsigned r = 0; r < N; r++)
 		memcpy(row_at(&m, in->dst, r), d[r], sizeof(d[r]));
 }

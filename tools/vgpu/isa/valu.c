@@ -12,6 +12,19 @@ void valu_set_round(struct valu *v, unsigned rnd)
 	v->csr_set = true;
 }
 
+/* The compiler does not know that arithmetic depends on MXCSR: what is computed under another
+ * rounding mode passes through here first and last, so that it cannot leave the stretch between
+ * valu_set_round() and valu_reset_round(). */
+#define HOLD(v, value)                                                                             \
+	do {                                                                                       \
+		if ((v)->csr_set) {                                                                \
+			__typeof__(value) held_ = (value); /* the asm sees this alone */           \
+                                                                                                   \
+			__asm__ volatile("" : "+m"(held_) : : "memory");                           \
+			(value) = held_;                                                           \
+		}                                                                                  \
+	} while (0)
+
 void valu_reset_round(struct valu *v)
 {
 	if (v->csr_set)
@@ -108,6 +121,7 @@ void valu_src_slow(struct valu *v, unsigned i, enum valu_kind kind, unsigned hal
 			r = flush16(r);
 	}
 	v->t[i] = r;
+	HOLD(v, v->t[i]);
 }
 
 v32q valu_src64_bits(struct valu *v, unsigned i)
@@ -135,6 +149,7 @@ void valu_src64_slow(struct valu *v, unsigned i, bool is_float, v32q *out)
 		v32q r = valu_src64_bits(v, i);
 
 		*out = valu_denorm64(v->x) & 1 ? r : flush64(r);
+		HOLD(v, *out);
 	} else if (code >= OPR_VGPR0) {
 		*out = q_join(*isa_vgpr(v->x, code), *isa_vgpr(v->x, code + 1));
 	} else {
@@ -182,6 +197,7 @@ void valu_out_slow(struct valu *v, enum valu_kind kind, const v32u *rp)
 {
 	v32u r = *rp;
 
+	HOLD(v, r);
 	valu_reset_round(v);
 	if (kind == K_F32) {
 		unsigned dn = valu_denorm32(v->x);
@@ -232,6 +248,7 @@ void valu_out64_slow(struct valu *v, bool is_float, const v32q *rp)
 {
 	v32q r = *rp;
 
+	HOLD(v, r);
 	valu_reset_round(v);
 	if (is_float) {
 		unsigned dn = valu_denorm64(v->x);
