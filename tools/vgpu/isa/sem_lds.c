@@ -3,6 +3,8 @@
  * Source: AMD "RDNA3.5 Instruction Set Architecture", chapters "Data share operations" and DS.
  * Addresses are byte offsets into the workgroup's allocation; what lies outside reads 0 and is
  * not written. */
+#include <immintrin.h>
+
 #include "count/count.h"
 #include "isa/sem.h"
 
@@ -370,26 +372,32 @@ SEM(DS_STORE_ADDTID_B32)
 
 /* ---- lane exchange: no memory -------------------------------------------- */
 
-/* Lane l takes the value of lane from[l] if that one is active, else 0. */
-static void exchange(struct isa_exec *x, const struct isa_insn *in, unsigned src,
-		     const uint8_t *from)
+/* Lane l takes the value of lane from[l] & 31 if that one is active, else 0. */
+static void exchange(struct isa_exec *x, const struct isa_insn *in, unsigned src, v32u from)
 {
+	union {
+		v32u v;
+		__m256i q[4];
+	} s, f, r;
 	uint32_t exec = isa_exec_mask(x);
-	v32u v = *isa_vgpr(x, src), r;
 
-	for (unsigned l = 0; l < VM_LANES; l++)
-		r[l] = exec >> from[l] & 1 ? v[from[l]] : 0;
-	isa_vwrite(x, in->dst, exec, r);
+	s.v = *isa_vgpr(x, src) & (v32u)isa_spread(exec);
+	f.v = from & 31u;
+	for (unsigned d = 0; d < 4; d++) {
+		__m256i quarter = _mm256_srli_epi32(f.q[d], 3);
+
+		r.q[d] = _mm256_permutevar8x32_epi32(s.q[0], f.q[d]);
+		for (int k = 1; k < 4; k++)
+			r.q[d] = _mm256_blendv_epi8(
+				r.q[d], _mm256_permutevar8x32_epi32(s.q[k], f.q[d]),
+				_mm256_cmpeq_epi32(quarter, _mm256_set1_epi32(k)));
+	}
+	isa_vwrite(x, in->dst, exec, r.v);
 }
 
 SEM(DS_BPERMUTE_B32)
 {
-	v32u a = (*isa_vgpr(x, in->src[0]) + (uint16_t)in->imm) >> 2;
-	uint8_t from[VM_LANES];
-
-	for (unsigned l = 0; l < VM_LANES; l++)
-		from[l] = a[l] & 31;
-	exchange(x, in, in->src[1], from);
+	exchange(x, in, in->src[1], (*isa_vgpr(x, in->src[0]) + (uint16_t)in->imm) >> 2);
 }
 
 SEM(DS_PERMUTE_B32)
@@ -429,7 +437,7 @@ static unsigned swizzle_from(unsigned off, unsigned l)
 
 SEM(DS_SWIZZLE_B32)
 {
-	uint8_t from[VM_LANES];
+	v32u from;
 
 	for (unsigned l = 0; l < VM_LANES; l++)
 		from[l] = swizzle_from((uint16_t)in->imm, l);
