@@ -1,35 +1,32 @@
 /* y = W x: W in Q8_0 as the engine keeps it (a row of k int8, then k/32 f16 scales), x quantised
- * the same way. A wave takes a row, 512 weights at a time, 16 per lane. */
-#include <stdint.h>
+ * the same way. A wave takes four rows, as the engine's own kernels do, so that it reads x once for
+ * them, and 512 weights of each at a time, 16 per lane. */
+#include "kernels/device.h"
 
-#define GLOBAL __attribute__((address_space(1)))
-typedef uint32_t u4 __attribute__((ext_vector_type(4)));
+#define ROWS 4
 
-#define AT(type, p, byte) (*(GLOBAL const type *)((GLOBAL const uint8_t *)(p) + (byte)))
-
-__attribute__((amdgpu_kernel, visibility("protected"))) void
-q8_stream(GLOBAL const uint8_t *w, GLOBAL const uint8_t *x, GLOBAL float *y, uint32_t k)
+KERNEL q8_stream(GLOBAL const u8 *w, GLOBAL const u8 *x, GLOBAL float *y, u32 k)
 {
-	uint32_t tid = __builtin_amdgcn_workitem_id_x(), lane = tid & 31;
-	uint32_t wave = (uint32_t)__builtin_amdgcn_readfirstlane((int)(tid >> 5));
-	uint32_t row = __builtin_amdgcn_workgroup_id_x() * 4 + wave;
-	GLOBAL const uint8_t *r = w + (uint64_t)row * (k + k / 16);
-	float acc = 0.0f;
+	u32 lane = LANE, row = (GIDX * 4 + WAVE) * ROWS, bytes = k + k / 16;
+	GLOBAL const u8 *r = w + (u64)row * bytes;
+	float acc[ROWS] = {0};
 
-	for (uint32_t c = 0; c < k; c += 512) {
-		u4 a = AT(u4, r + c, lane * 16), b = AT(u4, x + c, lane * 16);
-		float d = (float)AT(_Float16, r + k + c / 16, lane / 2 * 2) *
-			  (float)AT(_Float16, x + k + c / 16, lane / 2 * 2);
-		int s = 0;
+	for (u32 c = 0; c < k; c += 512) {
+		u4 b = LOAD(u4, x + c, lane * 16);
+		float d = (float)LOAD(f16, x + k + c / 16, lane / 2 * 2);
 
-		for (int i = 0; i < 4; i++)
-			s = __builtin_amdgcn_sudot4(1, (int)a[i], 1, (int)b[i], s, 0);
-		acc = __builtin_fmaf((float)s, d, acc);
+		for (int i = 0; i < ROWS; i++) {
+			GLOBAL const u8 *p = r + (u64)i * bytes;
+			u4 a = LOAD(u4, p + c, lane * 16);
+			float e = (float)LOAD(f16, p + k + c / 16, lane / 2 * 2) * d;
+			i32 dot = 0;
+
+			for (int j = 0; j < 4; j++)
+				dot = __builtin_amdgcn_sudot4(1, (i32)a[j], 1, (i32)b[j], dot, 0);
+			acc[i] = __builtin_fmaf((float)dot, e, acc[i]);
+		}
 	}
-	for (uint32_t m = 16; m; m >>= 1)
-		acc += __builtin_bit_cast(
-			float, __builtin_amdgcn_ds_bpermute((int)((lane ^ m) << 2),
-							    __builtin_bit_cast(int, acc)));
-	if (lane == 0)
-		y[row] = acc;
+	acc[0] = wave_sum4(acc, lane);
+	if (lane < ROWS)
+		y[row + lane] = acc[0];
 }

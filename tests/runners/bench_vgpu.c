@@ -1,4 +1,4 @@
-/* What the virtual device must be able to do, measured: bench_vgpu [--quick] [NAME...]
+/* What the virtual device must be able to do, measured: bench_vgpu [--repeats=N] [NAME...]
  *
  * Every figure with a bar is printed with its bar and PASS or FAIL. Figures that are ratios are
  * taken in turns within one run, the best of several on both sides, so that they say something on
@@ -170,7 +170,7 @@ static void measure_wmma(void)
 static void measure_q8(void)
 {
 	enum { K = 4096, ROWS = 16384, ROW = K + K / 16 };
-	const unsigned grid[2] = {ROWS / 4, 1};
+	const unsigned grid[2] = {ROWS / 16, 1};
 	const size_t bytes = (size_t)ROWS * ROW;
 	uint8_t *w, *x, *copy;
 	double copied = 0, compiled = 0;
@@ -427,17 +427,17 @@ int main(int argc, char **argv)
 		if ((slash = strrchr(build, '/')))
 			*slash = 0;
 	for (int i = 1; i < argc; i++) {
-		bool known = !strcmp(argv[i], "--quick");
+		bool known = !strncmp(argv[i], "--repeats=", 10);
 
 		if (known)
-			repeats = 3;
+			repeats = (unsigned)atoi(argv[i] + 10);
 		for (unsigned s = 0; s < sizeof(sections) / sizeof(*sections); s++)
 			if (!strcmp(argv[i], sections[s].name))
 				any = known = true;
-		if (!known) {
-			fprintf(stderr,
-				"usage: bench_vgpu [--quick] [fma|wmma|q8|five|start|models]"
-				"...\n");
+		if (!known || repeats < 3) {
+			fprintf(stderr, "usage: bench_vgpu [--repeats=N (3 or more)] "
+					"[fma|wmma|q8|five|start|models]"
+					"...\n");
 			return 2;
 		}
 	}
