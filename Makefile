@@ -169,7 +169,7 @@ $(B)/tests/vgpu_%: tests/vgpu_%.c $(B)/libvgpu_core.a
 	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(VGPU_ALL) $(PKGLIB) -lcriterion -ldl -lm -o $@
 
 # Hand-written programs that tests/vgpu_jit.c reads from beside itself.
-$(B)/tests/vgpu_jit: $(B)/tests/jit_kernels.o $(B)/tests/jit_kernels64.o
+$(B)/tests/vgpu_jit: $(B)/tests/jit_kernels.o $(B)/tests/jit_kernels64.o $(B)/vgpu-jitc
 $(B)/tests/jit_kernels.o: tests/jit_kernels.s
 	@mkdir -p $(@D)
 	$(CC) -target amdgcn-amd-amdhsa -mcpu=gfx1151 -c $< -o $@

@@ -28,7 +28,8 @@ static int fetch(void *ctx, uint64_t pc, void *dst, size_t n)
 		return -EFAULT;
 	have = c->bytes - off < n ? c->bytes - off : n;
 	memcpy(dst, c->p + off, have);
-	memset((uint8_t *)dst + have, 0, n - have);
+	/* Behind what is reachable is no code: all ones are no instruction. */
+	memset((uint8_t *)dst + have, 0xff, n - have);
 	return 0;
 }
 

@@ -62,6 +62,11 @@ void isa_icache_invalidate(void)
 	__atomic_fetch_add(&code_epoch, 1, __ATOMIC_RELEASE);
 }
 
+uint64_t isa_code_epoch(void)
+{
+	return __atomic_load_n(&code_epoch, __ATOMIC_ACQUIRE);
+}
+
 /* Forgets what was decoded; with all false, only what reaches into the next page. */
 static void page_clear(struct code_page *p, bool all)
 {
@@ -123,7 +128,7 @@ static __attribute__((noinline)) struct code_page *page_get(struct isa_exec *x)
 	if (!x->icache)
 		x->icache = calloc(1, sizeof(*x->icache));
 	p = x->icache ? x->icache->page[at] : NULL;
-	epoch = __atomic_load_n(&code_epoch, __ATOMIC_ACQUIRE);
+	epoch = isa_code_epoch();
 	/* One small fetch keeps the port's view of the mappings current. */
 	if (vm_read(port, VM_FETCH, gva(x->w->pc), raw, 4, 0)) {
 		fetch_fault(x, port);

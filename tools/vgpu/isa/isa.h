@@ -194,6 +194,8 @@ uint64_t isa_run(struct isa_exec *x, struct isa_wave *w, uint64_t budget);
 /* Memory that holds code may have changed (a dispatch's acquire, s_icache_inv): every thread looks
  * at its decoded code again before using it. Mapping changes are noticed without this. */
 void isa_icache_invalidate(void);
+/* Changes with every call of it. */
+uint64_t isa_code_epoch(void);
 /* Frees the decode cache of x. */
 void isa_exec_fini(struct isa_exec *x);
 

@@ -24,7 +24,7 @@ struct jit_kernel {
 	struct vm *vm;
 	uint64_t entry;
 	struct jit_shape shape;
-	uint64_t generation; /* of vm when cfg was read */
+	uint64_t generation, epoch; /* of vm and of code when cfg was last found to be current */
 	struct jit_cfg cfg;
 	uint64_t hash[2];
 	uint64_t hot; /* interpreted so far; atomic */
@@ -302,19 +302,21 @@ struct jit_kernel *jit_kernel_get(struct vm_port *p, uint64_t entry, const struc
 				  enum jit_mode mode)
 {
 	struct jit_kernel **bucket, *k;
-	uint64_t gen;
+	uint64_t gen, epoch;
 
 	if (mode == JIT_OFF)
 		return NULL;
 	bucket = &J.buckets[(entry >> 8 ^ entry >> 16) % BUCKETS];
 	gen = vm_generation(p->vm);
+	epoch = isa_code_epoch();
 	pthread_mutex_lock(&J.lock);
 	for (k = *bucket; k; k = k->next) {
 		if (k->vm != p->vm || k->entry != entry || !same_shape(&k->shape, shape))
 			continue;
-		/* The address space changed since: is it still the same code? */
-		if (k->generation == gen || same_bytes(p, k)) {
+		/* Mappings or code may have changed since: is it still the same code? */
+		if ((k->generation == gen && k->epoch == epoch) || same_bytes(p, k)) {
 			k->generation = gen;
+			k->epoch = epoch;
 			break;
 		}
 	}
@@ -329,6 +331,7 @@ struct jit_kernel *jit_kernel_get(struct vm_port *p, uint64_t entry, const struc
 			k->entry = entry;
 			k->shape = *shape;
 			k->generation = gen;
+			k->epoch = epoch;
 			k->next = *bucket;
 			*bucket = k;
 		}

@@ -25,7 +25,8 @@ struct explore {
 static bool is_uncond(unsigned op)
 {
 	return op == ISA_S_BRANCH || op == ISA_S_ENDPGM || op == ISA_S_ENDPGM_SAVED ||
-	       op == ISA_S_SETPC_B64 || op == ISA_S_SWAPPC_B64 || op == ISA_S_RFE_B64;
+	       op == ISA_S_CODE_END || op == ISA_S_SETPC_B64 ||
+	       op == ISA_S_SWAPPC_B64 || op == ISA_S_RFE_B64;
 }
 
 static bool is_direct(unsigned op)
@@ -83,12 +84,14 @@ static bool writes_exec(const struct isa_insn *in)
 	       strstr(n, "cmpx");
 }
 
-/* A register number that is data defeats keeping registers out of memory. */
+/* A register number that is data defeats keeping registers out of memory; code that invalidates the
+ * instruction cache may have changed itself. */
 static bool needs_interpreter(const struct isa_insn *in)
 {
 	const char *n = isa_op_name(in->op);
 
-	return strstr(n, "movrel") || strstr(n, "swaprel") || in->op == ISA_S_RFE_B64;
+	return strstr(n, "movrel") || strstr(n, "swaprel") || in->op == ISA_S_RFE_B64 ||
+	       in->op == ISA_S_ICACHE_INV;
 }
 
 static int words_at(struct explore *e, uint32_t off, uint32_t *w, unsigned n)

@@ -408,12 +408,35 @@ static void give_back(struct gen *g, uint32_t n)
 	L.LLVMBuildBr(g->b, g->exit);
 }
 
+/* Leaves after an instruction that may have stopped the wave, `undone` before its block's end. The
+ * block was charged whole: what did not run is given back, also the instruction itself if it is
+ * what the wave stopped at. */
+static void stop_after(struct gen *g, uint32_t undone)
+{
+	LLVMBasicBlockRef halted = block(g, "halted"), refused = block(g, "refused"),
+			  ran = block(g, "ran");
+
+	L.LLVMBuildCondBr(g->b,
+			  L.LLVMBuildICmp(g->b, LLVMIntEQ, get(g, g->i8, g->wl, WOFF(state)),
+					  L.LLVMConstInt(g->i8, WAVE_HALTED, 0), ""),
+			  halted, ran);
+	L.LLVMPositionBuilderAtEnd(g->b, halted);
+	L.LLVMBuildCondBr(g->b,
+			  L.LLVMBuildICmp(g->b, LLVMIntNE, get(g, g->i8, g->wl, WOFF(stop)),
+					  L.LLVMConstInt(g->i8, STOP_NONE, 0), ""),
+			  refused, ran);
+	L.LLVMPositionBuilderAtEnd(g->b, refused);
+	give_back(g, undone + 1);
+	L.LLVMPositionBuilderAtEnd(g->b, ran);
+	give_back(g, undone);
+}
+
 /* One instruction; afterwards, if it stopped the wave, control goes to the exit. False: control
  * does not go on behind it (or it has no meaning, g->missing). */
 static bool emit_insn(struct gen *g, const struct jit_insn *j, uint32_t undone)
 {
-	LLVMValueRef sem, stopped, refused;
-	LLVMBasicBlockRef on, off, not_run, run;
+	LLVMValueRef sem, stopped;
+	LLVMBasicBlockRef on, off;
 
 	sem = sem_of(g, j->in.op);
 	if (!sem)
@@ -428,7 +451,7 @@ static bool emit_insn(struct gen *g, const struct jit_insn *j, uint32_t undone)
 		L.LLVMBuildCall2(g->b, g->sem_type, sem, args, 2, "");
 		copy_wave(g, g->wl, g->w);
 		/* The rest of what is specialised on may have changed: start anew behind it. */
-		L.LLVMBuildBr(g->b, g->exit);
+		stop_after(g, 0);
 		return false;
 	} else {
 		call_sem(g, &j->in);
@@ -441,22 +464,7 @@ static bool emit_insn(struct gen *g, const struct jit_insn *j, uint32_t undone)
 	off = block(g, "stop");
 	L.LLVMBuildCondBr(g->b, stopped, off, on);
 	L.LLVMPositionBuilderAtEnd(g->b, off);
-	/* The block was charged whole; give back what did not run. The instruction itself ran,
-	 * unless it is what the wave stopped at. */
-	refused = L.LLVMBuildICmp(g->b, LLVMIntEQ, get(g, g->i8, g->wl, WOFF(state)),
-				  L.LLVMConstInt(g->i8, WAVE_HALTED, 0), "");
-	not_run = block(g, "halted");
-	run = block(g, "ran");
-	L.LLVMBuildCondBr(g->b, refused, not_run, run);
-	L.LLVMPositionBuilderAtEnd(g->b, not_run);
-	refused = L.LLVMBuildICmp(g->b, LLVMIntNE, get(g, g->i8, g->wl, WOFF(stop)),
-				  L.LLVMConstInt(g->i8, STOP_NONE, 0), "");
-	not_run = block(g, "refused");
-	L.LLVMBuildCondBr(g->b, refused, not_run, run);
-	L.LLVMPositionBuilderAtEnd(g->b, not_run);
-	give_back(g, undone + 1);
-	L.LLVMPositionBuilderAtEnd(g->b, run);
-	give_back(g, undone);
+	stop_after(g, undone);
 	L.LLVMPositionBuilderAtEnd(g->b, on);
 	return true;
 }

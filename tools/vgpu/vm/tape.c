@@ -154,12 +154,19 @@ static bool nan32(uint32_t v)
 	return (v & 0x7f800000) == 0x7f800000 && (v & 0x7fffff);
 }
 
+static bool inf32(uint32_t v)
+{
+	return (v & 0x7fffffff) == 0x7f800000;
+}
+
 bool vm_same_value(uint32_t a, uint32_t b)
 {
 	uint32_t al = a & 0xffff, bl = b & 0xffff, ah = a >> 16, bh = b >> 16;
 
 	if (a == b || (nan32(a) && nan32(b)))
 		return true;
+	if (inf32(a) || inf32(b)) /* the upper half alone would pass for a NaN */
+		return false;
 	return (al == bl || (nan16(al) && nan16(bl))) && (ah == bh || (nan16(ah) && nan16(bh)));
 }
 
