@@ -121,6 +121,8 @@ int queue_inactive_service(struct queue *q, struct queue_fault *fault)
 {
 	struct amd_signal *s = &q->page->inactive;
 	uint64_t value = (uint64_t)signal_value_acquire(s), reason = 0;
+	uint64_t strange = ~(uint64_t)(INACTIVE_SCRATCH_WAVE64 | INACTIVE_SCRATCH_DROP |
+				       INACTIVE_SCRATCH_WAVE32);
 	int rc = 0, n;
 
 	if (!value)
@@ -128,10 +130,21 @@ int queue_inactive_service(struct queue *q, struct queue_fault *fault)
 	pthread_mutex_lock(&q->scratch_lock);
 	/* Another waiter may have been faster. */
 	value = (uint64_t)signal_value_acquire(s);
-	for (size_t i = 0; i < sizeof(inactive_errors) / sizeof(inactive_errors[0]); i++)
+	for (size_t i = 0; i < sizeof(inactive_errors) / sizeof(inactive_errors[0]); i++) {
+		strange &= ~(uint64_t)inactive_errors[i].bit;
 		if (value & inactive_errors[i].bit)
 			reason |= KFD_EC_MASK(inactive_errors[i].code);
-	if (reason) {
+	}
+	if (value & strange) {
+		/* Answered with 0 the queue would go on, past something nobody understood. */
+		memset(fault, 0, sizeof(*fault));
+		fault->kind = QUEUE_FAULT_PACKET;
+		snprintf(fault->text, sizeof(fault->text),
+			 "queue %u stopped at packet %" PRIu64
+			 ": the command processor reports 0x%" PRIx64 ", which is not known here",
+			 q->id, queue_read_index(q), value);
+		rc = -EFAULT;
+	} else if (reason) {
 		memset(fault, 0, sizeof(*fault));
 		fault->kind = reason >= KFD_EC_MASK(16) ? QUEUE_FAULT_PACKET : QUEUE_FAULT_WAVE;
 		fault->reason = reason;

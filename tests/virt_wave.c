@@ -266,3 +266,19 @@ Test(wave, bad_kernel_object)
 	signal_destroy(s);
 	close_device();
 }
+
+/* What is not known is neither taken for a request nor acknowledged. */
+Test(wave, strange_inactive_value)
+{
+	struct signal *s;
+
+	open_device();
+	cr_assert_eq(signal_create(dev.queue, 1, &s), 0);
+	__atomic_store_n(&dev.queue->page->inactive.value, 0x10, __ATOMIC_RELEASE);
+	cr_expect_eq(signal_wait(dev.queue, s, 1, 1000000000, &fault), -EFAULT);
+	cr_expect_eq(fault.kind, QUEUE_FAULT_PACKET);
+	cr_expect(strstr(fault.text, "reports 0x10, which is not known"), "%s", fault.text);
+	cr_expect_eq(dev.queue->page->inactive.value, 0x10);
+	signal_destroy(s);
+	close_device();
+}
