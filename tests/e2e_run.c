@@ -451,12 +451,12 @@ Test(run, bad_models_and_prompts)
 	static const struct {
 		const char *file, *says;
 	} bad[] = {
-		{"half.gguf", "half.gguf"},
-		{"head.gguf", "head.gguf"},
-		{"tensors.gguf", "1152921504606846976"},
-		{"keys.gguf", "1152921504606846976"},
-		{"arch.gguf", "qwenX"},
-		{"type.gguf", "attn_q"},
+		{"half.gguf", "truncated: tensor blk."},
+		{"head.gguf", "truncated: metadata count at byte 16 needs 8 bytes"},
+		{"tensors.gguf", "tensor count is 1152921504606846976"},
+		{"keys.gguf", "metadata count is 1152921504606846976"},
+		{"arch.gguf", "general.architecture is \"qwenX\""},
+		{"type.gguf", "type of tensor blk.0.attn_q.weight is IQ2_XXS (16)"},
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		for (int virt = 0; virt < 2; virt++) {
