@@ -652,7 +652,7 @@ Test(vgpu_cwsr, a_trap_handler_that_never_returns_hangs_the_scheduler)
 	kernargs(DATA, 0);
 	submit(&p);
 	usleep(20000);
-	cr_assert_eq(cp_queue_unmap(queue), -ETIME);
+	cr_assert_eq(cp_queue_unmap(queue), -ETIMEDOUT);
 	cr_assert_geq(vgpu_clock_ns() - before, 2100000000u, "MES waits 2.1 s");
 	cp_queue_reset(queue);
 	cr_assert_eq(value(0), 1);
@@ -664,7 +664,7 @@ Test(vgpu_cwsr, without_an_answer_from_mes)
 {
 	vgpu_config.clock_virtual = true;
 	cr_assert_eq(vgpu_rule_set("mes_remove_queue", false), 0);
-	cr_assert_eq(cp_queue_unmap(queue), -ETIME);
+	cr_assert_eq(cp_queue_unmap(queue), -ETIMEDOUT);
 	cr_assert(cp_queue_mapped(queue), "it is still there");
 	cr_assert_eq(vgpu_rule_set("mes_remove_queue", true), 0);
 	vgpu_config.clock_virtual = false;

@@ -375,4 +375,36 @@ static void group_faults(void)
 	TRUE(wait_data(e.event_id, 200, &d) == KFD_IOC_WAIT_RESULT_TIMEOUT);
 }
 
+/* MES gives up after 2.1 s, then a reset keeps the device for half a second. With evictions left
+ * out, what asks MES in that time is told so. */
+static void group_hang(void)
+{
+	struct kfd_ioctl_create_queue_args q, other, third;
+	struct kfd_ioctl_destroy_queue_args d;
+	struct kfd_ioctl_update_queue_args u;
+
+	acquire();
+	q = queue_args();
+	WANT(0, CREATE_QUEUE, &q);
+	other = queue_args();
+	WANT(0, CREATE_QUEUE, &other);
+	third = queue_args();
+	WANT(0, CREATE_QUEUE, &third);
+	d.queue_id = q.queue_id;
+	WANT(ETIMEDOUT, DESTROY_QUEUE, &d);
+	usleep(50000);
+	d.queue_id = third.queue_id;
+	WANT(EIO, DESTROY_QUEUE, &d);
+	WANT(EINVAL, DESTROY_QUEUE, &d);
+	q = queue_args();
+	WANT(EIO, CREATE_QUEUE, &q);
+	u = (struct kfd_ioctl_update_queue_args){.ring_base_address = other.ring_base_address,
+						 .queue_id = other.queue_id,
+						 .ring_size = 4096,
+						 .queue_percentage = 50};
+	WANT(EACCES, UPDATE_QUEUE, &u);
+	d.queue_id = other.queue_id;
+	WANT(0, DESTROY_QUEUE, &d);
+}
+
 #endif

@@ -23,10 +23,11 @@ struct vgpu_config vgpu_config = {
 	.pci_bus = 0xc5,
 	.subsystem = 0x1458u << 16 | 0x1458u,
 	.render_minor = 128,
+	.hang_queue = UINT32_MAX,
 	.hz = 250,
 };
 
-enum key_kind { KEY_U32, KEY_SIZE, KEY_BOOL, KEY_KERNEL, KEY_CLOCK, KEY_U64 };
+enum key_kind { KEY_U32, KEY_SIZE, KEY_BOOL, KEY_KERNEL, KEY_CLOCK, KEY_HANG, KEY_U64 };
 
 #define FIELD(k, kind, f, lo, hi) {k, kind, &vgpu_config.f, lo, hi}
 static const struct key {
@@ -54,6 +55,7 @@ static const struct key {
 	FIELD("subsystem", KEY_U32, subsystem, 0, UINT32_MAX),
 	FIELD("render_minor", KEY_U32, render_minor, 128, 191),
 	FIELD("hz", KEY_U32, hz, 100, 1000),
+	FIELD("hang", KEY_HANG, hang_queue, 0, 1023),
 	FIELD("evict_ms", KEY_U32, evict_ms, 0, 1000000),
 };
 
@@ -102,6 +104,15 @@ static int set_key(const struct key *k, const char *value)
 		if (strcmp(value, "6.12") && strcmp(value, "7.3"))
 			return -EINVAL;
 		snprintf(k->field, sizeof(vgpu_config.kernel), "%s", value);
+		return 0;
+	case KEY_HANG: /* queue:N or none */
+		if (!strcmp(value, "none")) {
+			*(uint32_t *)k->field = UINT32_MAX;
+			return 0;
+		}
+		if (strncmp(value, "queue:", 6) || parse_number(value + 6, false, &v) || v > k->hi)
+			return -EINVAL;
+		*(uint32_t *)k->field = (uint32_t)v;
 		return 0;
 	case KEY_CLOCK:
 		if (strcmp(value, "real") && strcmp(value, "virtual"))

@@ -30,6 +30,7 @@ struct cp_mqd {
 	uint32_t cwsr_bytes, ctl_stack_bytes;
 	uint32_t priority;
 	uint64_t tba, tma; /* second-level trap handler, read at wave launch and at a trap */
+	bool hangs;        /* configured: cannot be taken off */
 	bool ttmp_setup;   /* RUNTIME_ENABLE: TTMPs carry dispatch information */
 	uint64_t lds_base, scratch_base; /* apertures of the process */
 };
@@ -47,13 +48,13 @@ void cp_doorbells_unmapped(struct cp_doorbells *d, void *addr, uint64_t size);
 int cp_queue_create(const struct cp_mqd *mqd, struct cp_doorbells *d, struct cp_queue **out);
 void cp_queue_destroy(struct cp_queue *q); /* must be unmapped */
 /* ADD_QUEUE / REMOVE_QUEUE of MES. Unmap returns when no wave of the queue runs; a dispatch in
- * flight continues at the next map, from what the save area holds then. 0 or -errno; -ETIME: MES
+ * flight continues at the next map, from what the save area holds then. 0 or -errno; -ETIMEDOUT: MES
  * gave up after 2.1 s of the device's clock, because a wave does not leave its trap handler or the
  * configuration says so. */
 int cp_queue_map(struct cp_queue *q);
 int cp_queue_unmap(struct cp_queue *q);
 /* What a reset of the GPU does to a queue, mapped or not: its waves are gone and it never runs
- * again. Whoever got -ETIME from an unmap calls this before the queue is destroyed. */
+ * again. Whoever got -ETIMEDOUT from an unmap calls this before the queue is destroyed. */
 void cp_queue_reset(struct cp_queue *q);
 bool cp_queue_mapped(const struct cp_queue *q);
 /* Changes ring, size or priority of an unmapped queue. */

@@ -103,7 +103,6 @@ struct cp_queue {
 	struct cp_doorbells *db;
 	struct vm_port port; /* CPF, or the SDMA engine */
 	bool mapped, failed;
-	bool hangs;                 /* configured: cannot be taken off */
 	bool preempt;               /* atomic: workers put this queue's groups away */
 	bool killed;                /* atomic: by a reset; not even trap handlers go on */
 	bool in_handler;            /* atomic: only trap handlers keep it from being taken off */

@@ -96,8 +96,8 @@ static int no_answer(struct cp_queue *q)
 		nanosleep(&ts, NULL);
 	}
 	vgpu_log("vgpu: queue %u cannot be taken off (%s)", q->mqd.queue_id,
-		 q->hangs ? "hang = queue" : "rule.mes_remove_queue");
-	return -ETIME;
+		 q->mqd.hangs ? "hang = queue" : "rule.mes_remove_queue");
+	return -ETIMEDOUT;
 }
 
 int cp_queue_unmap(struct cp_queue *q)
@@ -107,8 +107,8 @@ int cp_queue_unmap(struct cp_queue *q)
 	pthread_mutex_lock(&q->lock);
 	if (!q->mapped)
 		r = -EINVAL;
-	else if (q->hangs || !vgpu_rule(RULE_mes_remove_queue))
-		r = -ETIME;
+	else if (q->mqd.hangs || !vgpu_rule(RULE_mes_remove_queue))
+		r = -ETIMEDOUT;
 	if (!r) {
 		q->mapped = false;
 		/* Pairs with the workers' load between two quanta. */
@@ -116,12 +116,12 @@ int cp_queue_unmap(struct cp_queue *q)
 	}
 	pthread_mutex_unlock(&q->lock);
 	if (r)
-		return r == -ETIME ? no_answer(q) : r;
+		return r == -ETIMEDOUT ? no_answer(q) : r;
 	cp_engine_remove(q);
 	if (!cp_sched_stop(q)) {
 		vgpu_log("vgpu: queue %u cannot be taken off (a trap handler does not return)",
 			 q->mqd.queue_id);
-		return -ETIME;
+		return -ETIMEDOUT;
 	}
 	pthread_mutex_lock(&q->lock);
 	cp_cwsr_save(q);

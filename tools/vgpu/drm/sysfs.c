@@ -458,6 +458,7 @@ static void group_drm(struct out *o)
 	if (!vgpu_config.gpus)
 		return;
 	pci_device(o);
+	file(o, "sys/kernel/debug/dri/0/amdgpu_gpu_recover", "");
 	drm_node(o, "card0", 0);
 	snprintf(name, sizeof(name), "renderD%u", vgpu_config.render_minor);
 	drm_node(o, name, vgpu_config.render_minor);

@@ -114,6 +114,9 @@ struct kfd_hsa_memory_exception_data {
 	uint32_t gpu_id, ErrorType;
 };
 
+#define KFD_HW_EXCEPTION_WHOLE_GPU_RESET 0
+#define KFD_HW_EXCEPTION_GPU_HANG        0
+
 struct kfd_hsa_hw_exception_data {
 	uint32_t reset_type, reset_cause, memory_lost, gpu_id;
 };

@@ -70,6 +70,7 @@ struct kfd_pdd {
 	uint64_t tba, tma;
 	uint32_t default_policy, alternate_policy;
 	bool gws;
+	bool has_reset_queue; /* its queues cannot be changed any more */
 	struct gem *cwsr_kernel; /* first-level trap handler pages */
 	struct kfd_bo *bo_list;  /* all BOs of the process, newest first */
 };
@@ -238,6 +239,7 @@ struct kfd_queue {
 	bool is_active; /* wants to run and may */
 	bool is_evicted;
 	bool is_reset;
+	bool is_gone; /* DESTROY_QUEUE failed with the device's part already done */
 	bool gws;
 	uint32_t cu_mask[32];
 	uint32_t cu_mask_bits;
@@ -298,6 +300,16 @@ bool dbg_raise(struct kfd_process *p, struct kfd_queue *q, uint64_t mask);
 /* Memory pressure as configured (evict.c): begins with the first queue. */
 void kfd_pressure_start(void);
 void kfd_pressure_after_fork(void);
+
+/* ---- reset (reset.c) ------------------------------------------------------ */
+
+enum kfd_reset_source { KFD_RESET_MES, KFD_RESET_USER };
+/* MES did not take q off. Schedules the reset and returns -ETIMEDOUT, or resets q alone and returns
+ * 0. Process lock held. */
+int kfd_hws_hang(struct kfd_queue *q);
+bool kfd_gpu_in_reset(void);
+void kfd_gpu_reset_wait(void); /* without locks */
+void kfd_reset_after_fork(void);
 
 void kfd_mm_after_fork(void);
 /* After fork: nothing of the parent's device is ours. */

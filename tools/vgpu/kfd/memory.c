@@ -305,6 +305,7 @@ KFD_HANDLER(free_memory_of_gpu)
 	struct kfd_bo *bo;
 	long err = 0;
 
+	kfd_gpu_reset_wait();
 	pthread_mutex_lock(&p->lock);
 	if (vgpu_rule(RULE_free_event_page_eperm) && p->signal_handle &&
 	    p->signal_handle == a->handle) {

@@ -39,6 +39,7 @@ static const struct vgpu_kernel kernels[] = {
 		.evicted_ms_from_start = true,
 		.fdinfo_regions = true,
 		.secondary_processes = true,
+		.queue_reset = true,
 		.profiler = true,
 	},
 };

@@ -41,6 +41,7 @@ static void reset_after_fork(void)
 	smi_after_fork();
 	kfd_mm_after_fork();
 	kfd_pressure_after_fork();
+	kfd_reset_after_fork();
 	gem_after_fork();
 	if (current_process) {
 		pthread_mutex_init(&current_process->lock, NULL);
@@ -148,6 +149,11 @@ int kfd_open(struct kfd_process **out)
 	if (!atfork) {
 		pthread_atfork(NULL, NULL, kfd_after_fork);
 		atfork = true;
+	}
+	/* "KFD is locked! Cannot create process", and no other open either. */
+	if (kfd_gpu_in_reset() && vgpu_rule(RULE_reset_locks_open)) {
+		err = -EINVAL;
+		goto out;
 	}
 	p = kfd_process_current();
 	if (p)

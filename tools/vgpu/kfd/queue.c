@@ -241,6 +241,8 @@ static int queue_map(struct kfd_queue *q)
 
 	if (q->is_active || !should_run(q))
 		return 0;
+	if (kfd_gpu_in_reset())
+		return -EIO;
 	err = cp_queue_map(q->cp);
 	if (!err)
 		q->is_active = true;
@@ -253,8 +255,11 @@ static int queue_unmap(struct kfd_queue *q)
 
 	if (!q->is_active)
 		return 0;
-	err = cp_queue_unmap(q->cp);
-	if (!err)
+	err = kfd_gpu_in_reset() ? -EIO : cp_queue_unmap(q->cp);
+	if (err == -ETIMEDOUT)
+		err = kfd_hws_hang(q);
+	/* What MES did not take off counts as off: the reset sees to it. */
+	if (!err || err == -ETIMEDOUT || err == -EIO)
 		q->is_active = false;
 	return err;
 }
@@ -343,6 +348,7 @@ static int create_locked(struct kfd_process *p, struct kfd_queue *q,
 	q->cwsr_va = a->ctx_save_restore_address;
 	q->cwsr_size = a->ctx_save_restore_size;
 	q->is_evicted = pdd->evicted != 0;
+	q->mqd.hangs = vgpu_config.hang_queue == q->id;
 	fill_mqd(q, pdd, a);
 	err = cp_queue_create(&q->mqd, pdd->doorbells, &q->cp);
 	if (err)
@@ -420,9 +426,17 @@ KFD_HANDLER(destroy_queue)
 		goto out;
 	}
 	err = queue_unmap(q);
-	/* A hung queue is destroyed all the same, and the error is returned. */
-	if (err && err != -ETIME && err != -EIO)
+	if (err)
+		vgpu_log("amdgpu: Pasid 0x%x destroy queue %u failed, ret %ld", p->pasid, q->id, err);
+	/* EIO (a reset is on): destroyed all the same, and the error is returned. MES's own error is
+	 * none that pqm_destroy_queue() expects: the id stays, what it held goes. */
+	if (err && err != -ETIME && err != -EIO) {
+		release_buffers(q);
+		q->is_gone = true;
 		goto out;
+	}
+	if (err || q->is_gone)
+		cp_queue_reset(q->cp);
 	if (q->sdma)
 		p->pdd.sdma_past += kfd_queue_sdma_counter(q);
 	p->queues[q->id] = NULL;
@@ -466,10 +480,10 @@ static long update_locked(struct kfd_process *p, const struct kfd_ioctl_update_q
 	q->percent = a->queue_percentage & 0xff;
 	q->priority = a->queue_priority;
 	err = queue_unmap(q);
+	if (p->pdd.has_reset_queue)
+		return -EACCES;
 	if (err)
 		return err;
-	if (q->is_reset)
-		return -EACCES;
 	if (q->ring_va)
 		q->mqd.ring = gva(q->ring_va);
 	q->mqd.ring_bytes = q->ring_size;
@@ -533,6 +547,8 @@ KFD_HANDLER(set_cu_mask)
 	memcpy(q->cu_mask, mask, count / 8);
 	q->cu_mask_bits = count;
 	err = queue_unmap(q);
+	if (p->pdd.has_reset_queue)
+		err = -EACCES;
 	if (!err)
 		err = queue_map(q);
 out:
@@ -631,6 +647,7 @@ static int evict_device(struct kfd_process *p, struct kfd_pdd *pdd)
 		q->is_evicted = true;
 		r = queue_unmap(q);
 		if (r) {
+			vgpu_log("amdgpu: Failed to evict queue %u", q->id);
 			err = r;
 			if (vgpu_kernel()->evict_stops_at_first)
 				break;

@@ -64,6 +64,7 @@ struct vgpu_kernel {
 	bool fdinfo_regions; /* drm-total-*, drm-resident-* */
 	bool secondary_processes, profiler;
 	bool queue_type_xgmi_is_4;
+	bool queue_reset; /* MES may reset single queues, given the firmware */
 	/* Freeing a GTT-placed buffer lowers vram_<gpuid> even if allocating it did not raise it.
 	 */
 	bool free_lowers_vram_usage;
@@ -79,6 +80,8 @@ int vgpu_device_init(void);
 int vgpu_device_describe(void);
 /* At exit: stops the device's threads. */
 void vgpu_device_fini(void);
+/* What reading debugfs' amdgpu_gpu_recover does: resets the GPU and waits for the end. */
+int kfd_gpu_recover(void);
 bool vgpu_device_alive(void); /* this process has initialised it */
 
 /* Identifies the address space: changes in a forked child, not in one that shares it. */

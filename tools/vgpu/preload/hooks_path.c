@@ -81,6 +81,8 @@ static enum path_kind open_map(int dirfd, const char *path, char *buf)
 {
 	enum path_kind kind = path_map_at(dirfd, path, buf);
 
+	if (kind == PATH_MAPPED)
+		path_opening(buf);
 	return kind == PATH_OTHER ? path_of_fd(path, buf) : kind;
 }
 

@@ -118,6 +118,23 @@ static enum path_kind map_meminfo(char *buf)
 	return PATH_MAPPED;
 }
 
+/* debugfs belongs to root. */
+#define GPU_RECOVER "/sys/kernel/debug/dri/0/amdgpu_gpu_recover"
+
+void path_opening(const char *mapped)
+{
+	size_t n = strlen(mapped), tail = sizeof(GPU_RECOVER) - 1;
+	char text[16];
+	int r;
+
+	if (n < tail || strcmp(mapped + n - tail, GPU_RECOVER))
+		return;
+	/* The kernel resets when the file is read, which nobody opens it not to do. */
+	r = kfd_gpu_recover();
+	snprintf(text, sizeof(text), "%d\n", r);
+	tree_write(&GPU_RECOVER[1], text, strlen(text));
+}
+
 /* Files whose content moves are written anew before the client opens them. */
 static void refresh(const char *rel)
 {
@@ -281,6 +298,13 @@ enum path_kind path_slow(const char *in, char *buf)
 		if (!root || snprintf(buf, PATH_BUF, "%s%s", root, path) >= PATH_BUF)
 			return PATH_OTHER;
 		refresh(path + 1);
+		return PATH_MAPPED;
+	}
+	if (!strcmp(path, GPU_RECOVER) && !rawsys0(SYS_geteuid)) {
+		root = tree_root(SYSFS_DRM);
+		if (!root || !vgpu_config.gpus)
+			return PATH_OTHER;
+		snprintf(buf, PATH_BUF, "%s" GPU_RECOVER, root);
 		return PATH_MAPPED;
 	}
 	if (pci_path(path, pci) || pci_parent(path)) {

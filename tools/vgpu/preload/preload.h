@@ -88,6 +88,8 @@ enum path_kind {
 #define PATH_BUF 512
 
 enum path_kind path_slow(const char *path, char *buf);
+/* A file of the tree is about to be opened: what opening it sets off. */
+void path_opening(const char *mapped);
 /* What path means from the directory dirfd, if only its last component says "kfd". */
 enum path_kind path_alias(int dirfd, const char *path, char *buf);
 /* A link below /proc/self/fd to one of our descriptors: what opening it opens. */

@@ -1,0 +1,308 @@
+/* A scheduler that does not answer and the reset that follows: errors of the ioctls, SMI messages,
+ * events, what a process can do during and after it.
+ *
+ * Each test is a child with a device of its own, as in virt_ioctl.c.
+ */
+#pragma clang diagnostic ignored "-Wunused-function" /* the harness has more than this needs */
+#include <criterion/criterion.h>
+
+#include "ioctl/harness.h"
+
+static int run(const char *set, void (*fn)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	cr_assert_geq(pid, 0);
+	if (!pid) {
+		setenv("VGPU_SET", set, 1);
+		report = open("/dev/null", O_WRONLY);
+		fn();
+		_exit(failures ? 1 : 0);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+#define IN_CHILD(name, set)                                                                        \
+	static void name##_body(void);                                                             \
+	Test(virt_reset, name, .timeout = 60)                                                      \
+	{                                                                                          \
+		cr_assert_eq(run(set, name##_body), 0);                                            \
+	}                                                                                          \
+	static void name##_body(void)
+
+static int smi_open(uint64_t mask)
+{
+	struct kfd_ioctl_smi_events_args a = {.gpuid = gpu};
+
+	WANT(0, SMI_EVENTS, &a);
+	TRUE(write((int)a.anon_fd, &mask, 8) == 8);
+	return (int)a.anon_fd;
+}
+
+/* What has come; waits until `until` is in it. */
+static const char *smi_text(int fd, const char *until)
+{
+	static char text[4096];
+	static size_t n;
+	uint64_t end = now_ns() + 10000000000u;
+
+	while (now_ns() < end) {
+		ssize_t r = read(fd, text + n, sizeof(text) - 1 - n);
+
+		if (r > 0)
+			n += (size_t)r;
+		text[n] = 0;
+		if (strstr(text, until))
+			return text;
+		usleep(1000);
+	}
+	failures++;
+	fprintf(stderr, "SMI: no \"%s\" in \"%s\"\n", until, text);
+	return text;
+}
+
+static struct kfd_ioctl_create_queue_args queue_create(void)
+{
+	struct kfd_ioctl_create_queue_args q = queue_args();
+
+	WANT(0, CREATE_QUEUE, &q);
+	return q;
+}
+
+static struct kfd_ioctl_update_queue_args update_of(const struct kfd_ioctl_create_queue_args *q,
+						    uint32_t percent)
+{
+	return (struct kfd_ioctl_update_queue_args){
+		.ring_base_address = q->ring_base_address,
+		.queue_id = q->queue_id,
+		.ring_size = 4096,
+		.queue_percentage = percent,
+		.queue_priority = 7,
+	};
+}
+
+static void wait_event(uint32_t id, uint32_t timeout, uint32_t want, struct kfd_event_data *out)
+{
+	struct kfd_event_data d = {.event_id = id};
+	struct kfd_ioctl_wait_events_args w = {
+		.events_ptr = (uintptr_t)&d, .num_events = 1, .timeout = timeout};
+
+	WANT(0, WAIT_EVENTS, &w);
+	TRUE(w.wait_result == want);
+	if (out)
+		*out = d;
+}
+
+enum { PRE = 1u << 2, POST = 1u << 3, EVICTION = 1u << 8, RESTORE = 1u << 9 };
+
+IN_CHILD(a_hung_queue, "hang=queue:0,clock=virtual")
+{
+	struct kfd_ioctl_create_queue_args q, other;
+	struct kfd_ioctl_destroy_queue_args d;
+	struct kfd_ioctl_update_queue_args u;
+	struct kfd_event_data got;
+	uint32_t hw, mem;
+	const char *text;
+	char want[64];
+	int smi;
+
+	acquire();
+	smi = smi_open(PRE | POST | EVICTION | RESTORE);
+	hw = event_create(KFD_IOC_EVENT_HW_EXCEPTION, false);
+	mem = event_create(KFD_IOC_EVENT_MEMORY, false);
+	q = queue_create();
+	other = queue_create();
+	TRUE(q.queue_id == 0 && other.queue_id == 1);
+	d = (struct kfd_ioctl_destroy_queue_args){.queue_id = q.queue_id};
+	WANT(ETIMEDOUT, DESTROY_QUEUE, &d);
+	wait_event(hw, 10000, KFD_IOC_WAIT_RESULT_COMPLETE, &got);
+	TRUE(got.hw_exception_data.reset_type == 0);
+	TRUE(got.hw_exception_data.reset_cause == 0);
+	TRUE(got.hw_exception_data.memory_lost == 1);
+	TRUE(got.hw_exception_data.gpu_id == gpu);
+	wait_event(mem, 0, KFD_IOC_WAIT_RESULT_TIMEOUT, NULL);
+	text = smi_text(smi, "\n4 1 \n");
+	TRUE(!strncmp(text, "3 1 MES hang\n", 13));
+	snprintf(want, sizeof(want), " -%d %x 3\n", getpid(), gpu);
+	TRUE(strstr(text, "\n9 ") && strstr(text, want));
+	TRUE(!strstr(text, "\na ")); /* nobody restores them */
+	/* Queues of the process can go, and be made, but do not change and never run. */
+	u = update_of(&other, 50);
+	WANT(EACCES, UPDATE_QUEUE, &u);
+	d.queue_id = other.queue_id;
+	WANT(0, DESTROY_QUEUE, &d);
+	d.queue_id = q.queue_id;
+	WANT(0, DESTROY_QUEUE, &d);
+	WANT(EINVAL, DESTROY_QUEUE, &d);
+	q = queue_create();
+	d.queue_id = q.queue_id;
+	WANT(0, DESTROY_QUEUE, &d);
+}
+
+IN_CHILD(an_update_meets_it_first, "hang=queue:0,clock=virtual")
+{
+	struct kfd_ioctl_create_queue_args q;
+	struct kfd_ioctl_update_queue_args u;
+	struct kfd_ioctl_set_cu_mask_args m;
+	uint32_t mask[2] = {~0u, 0xff};
+
+	acquire();
+	q = queue_create();
+	u = update_of(&q, 0);
+	WANT(EACCES, UPDATE_QUEUE, &u);
+	m = (struct kfd_ioctl_set_cu_mask_args){
+		.queue_id = q.queue_id, .num_cu_mask = 64, .cu_mask_ptr = (uintptr_t)mask};
+	WANT(EACCES, SET_CU_MASK, &m);
+}
+
+/* On the clock of the wall: 2.1 s until MES is given up, then half a second locked. */
+IN_CHILD(while_it_lasts, "hang=queue:0")
+{
+	struct kfd_ioctl_create_queue_args q, other;
+	struct kfd_ioctl_destroy_queue_args d;
+	struct kfd_ioctl_alloc_memory_of_gpu_args bo;
+	struct kfd_ioctl_free_memory_of_gpu_args f;
+	uint64_t start, locked;
+	int fd, smi;
+
+	acquire();
+	smi = smi_open(PRE | POST);
+	bo = alloc(4096, GTT);
+	q = queue_create();
+	other = queue_create();
+	d = (struct kfd_ioctl_destroy_queue_args){.queue_id = q.queue_id};
+	start = now_ns();
+	WANT(ETIMEDOUT, DESTROY_QUEUE, &d);
+	TRUE(now_ns() - start >= 2100000000u);
+	smi_text(smi, "3 1 MES hang\n");
+	locked = now_ns();
+	usleep(50000);
+	fd = open("/dev/kfd", O_RDWR);
+	TRUE(fd < 0 && errno == EINVAL);
+	d.queue_id = other.queue_id; /* evicted: MES is not asked */
+	WANT(0, DESTROY_QUEUE, &d);
+	f.handle = bo.handle;
+	WANT(0, FREE_MEMORY_OF_GPU, &f);
+	TRUE(now_ns() - locked >= 400000000u); /* it waited */
+	smi_text(smi, "4 1 \n");
+	fd = open("/dev/kfd", O_RDWR);
+	TRUE(fd >= 0);
+}
+
+IN_CHILD(eviction_finds_it_too, "hang=queue:0,clock=virtual,evict_ms=20")
+{
+	uint32_t hw;
+	int smi;
+
+	acquire();
+	smi = smi_open(PRE | POST);
+	hw = event_create(KFD_IOC_EVENT_HW_EXCEPTION, false);
+	queue_create();
+	wait_event(hw, 10000, KFD_IOC_WAIT_RESULT_COMPLETE, NULL);
+	smi_text(smi, "4 1 \n");
+}
+
+IN_CHILD(without_the_event, "hang=queue:0,clock=virtual,rule.reset_hw_exception=0")
+{
+	struct kfd_ioctl_destroy_queue_args d;
+	uint32_t hw;
+	int smi;
+
+	acquire();
+	smi = smi_open(POST);
+	hw = event_create(KFD_IOC_EVENT_HW_EXCEPTION, false);
+	d = (struct kfd_ioctl_destroy_queue_args){.queue_id = queue_create().queue_id};
+	WANT(ETIMEDOUT, DESTROY_QUEUE, &d);
+	smi_text(smi, "4 1 \n");
+	wait_event(hw, 0, KFD_IOC_WAIT_RESULT_TIMEOUT, NULL);
+}
+
+IN_CHILD(without_eviction, "hang=queue:0,clock=virtual,rule.reset_evicts=0")
+{
+	struct kfd_ioctl_destroy_queue_args d;
+	int smi;
+
+	acquire();
+	smi = smi_open(POST | EVICTION);
+	d = (struct kfd_ioctl_destroy_queue_args){.queue_id = queue_create().queue_id};
+	WANT(ETIMEDOUT, DESTROY_QUEUE, &d);
+	TRUE(!strcmp(smi_text(smi, "4 1 \n"), "4 1 \n"));
+}
+
+IN_CHILD(without_the_lock, "hang=queue:0,rule.reset_locks_open=0")
+{
+	struct kfd_ioctl_destroy_queue_args d;
+	int smi;
+
+	acquire();
+	smi = smi_open(PRE);
+	d = (struct kfd_ioctl_destroy_queue_args){.queue_id = queue_create().queue_id};
+	WANT(ETIMEDOUT, DESTROY_QUEUE, &d);
+	smi_text(smi, "3 1 MES hang\n");
+	TRUE(open("/dev/kfd", O_RDWR) >= 0);
+}
+
+/* Newer kernels with newer firmware reset the queue alone. */
+IN_CHILD(a_single_queue, "hang=queue:0,clock=virtual,kernel=7.3,mes_version=0x8c")
+{
+	struct kfd_ioctl_create_queue_args q, other;
+	struct kfd_ioctl_destroy_queue_args d;
+	struct kfd_ioctl_update_queue_args u;
+	uint32_t hw;
+	int smi;
+
+	acquire();
+	smi = smi_open(PRE | POST);
+	hw = event_create(KFD_IOC_EVENT_HW_EXCEPTION, false);
+	q = queue_create();
+	other = queue_create();
+	d = (struct kfd_ioctl_destroy_queue_args){.queue_id = q.queue_id};
+	WANT(0, DESTROY_QUEUE, &d);
+	wait_event(hw, 10000, KFD_IOC_WAIT_RESULT_COMPLETE, NULL);
+	u = update_of(&other, 50);
+	WANT(EACCES, UPDATE_QUEUE, &u);
+	usleep(100000);
+	TRUE(read(smi, &(char){0}, 1) < 0 && errno == EAGAIN);
+	TRUE(open("/dev/kfd", O_RDWR) >= 0);
+}
+
+/* debugfs, for root. */
+IN_CHILD(by_hand, "clock=virtual")
+{
+	char text[16] = "";
+	uint32_t hw;
+	int fd, smi;
+
+	if (geteuid()) {
+		fprintf(stderr, "SKIP: by_hand: debugfs is root's\n");
+		return;
+	}
+	acquire();
+	smi = smi_open(PRE | POST);
+	hw = event_create(KFD_IOC_EVENT_HW_EXCEPTION, false);
+	queue_create();
+	TRUE(!access("/sys/kernel/debug/dri/0/amdgpu_gpu_recover", R_OK));
+	TRUE(read(smi, text, 1) < 0); /* looking is not touching */
+	fd = open("/sys/kernel/debug/dri/0/amdgpu_gpu_recover", O_RDONLY);
+	TRUE(fd >= 0);
+	TRUE(read(fd, text, sizeof(text)) == 2 && !strcmp(text, "0\n"));
+	TRUE(!strcmp(smi_text(smi, "4 1 \n"), "3 1 user trigger\n4 1 \n"));
+	wait_event(hw, 0, KFD_IOC_WAIT_RESULT_COMPLETE, NULL);
+}
+
+Test(virt_reset, a_hang_that_is_none)
+{
+	/* The value is read strictly: the device refuses to exist. */
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		setenv("VGPU_SET", "hang=everything", 1);
+		freopen("/dev/null", "w", stderr);
+		_exit(open("/dev/kfd", O_RDWR) >= 0);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
+}

@@ -1,0 +1,173 @@
+/* A scheduler that does not answer, and the reset of the GPU (kfd_device_queue_manager.c:
+ * kfd_hws_hang, kfd_device.c:kgd2kfd_pre_reset and kgd2kfd_post_reset, amdgpu_device.c:
+ * amdgpu_device_gpu_recover).
+ *
+ * The reset runs on the timer thread, as it runs from a workqueue in the kernel: pre-reset, then
+ * the time the hardware takes, then post-reset. Between the two /dev/kfd refuses opens, MES is not
+ * asked (EIO), and whoever frees memory waits. Processes that live through it stay evicted: nobody
+ * gives the count of their SUSPEND back.
+ */
+#include "internal.h"
+
+#include <errno.h>
+
+/* MODE2 (soc21.c:soc21_asic_reset_method for this part). */
+#define RESET_TIME_NS (500 * 1000000ull)
+/* Scheduler firmware from here on resets single queues (amdgpu_mes.c). */
+#define MES_QUEUE_RESET 0x8c
+
+static void begin_work(struct kfd_timer *t);
+static void end_work(struct kfd_timer *t);
+
+static struct kfd_timer begin_timer = {.fn = begin_work};
+static struct kfd_timer end_timer = {.fn = end_work, .jump = true};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t over = PTHREAD_COND_INITIALIZER;
+static bool scheduled; /* from the request on */
+static bool locked;    /* atomic: between pre- and post-reset */
+static enum kfd_reset_source source;
+static uint32_t resets; /* adev->gpu_reset_counter */
+
+bool kfd_gpu_in_reset(void)
+{
+	return __atomic_load_n(&locked, __ATOMIC_ACQUIRE);
+}
+
+static int schedule(enum kfd_reset_source why)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	if (!scheduled) {
+		source = why;
+		err = timer_arm(&begin_timer, vgpu_clock_ns());
+		scheduled = !err;
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+void kfd_gpu_reset_wait(void)
+{
+	pthread_mutex_lock(&lock);
+	while (kfd_gpu_in_reset())
+		pthread_cond_wait(&over, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+int kfd_gpu_recover(void)
+{
+	int err = vgpu_device_init();
+
+	if (!err)
+		err = schedule(KFD_RESET_USER);
+	if (err)
+		return err;
+	pthread_mutex_lock(&lock);
+	while (scheduled)
+		pthread_cond_wait(&over, &lock);
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+static void hw_exception(struct kfd_process *p)
+{
+	const struct kfd_hsa_hw_exception_data data = {
+		.reset_type = KFD_HW_EXCEPTION_WHOLE_GPU_RESET,
+		.reset_cause = KFD_HW_EXCEPTION_GPU_HANG,
+		.memory_lost = 1,
+		.gpu_id = vgpu_props.gpu_id,
+	};
+
+	if (vgpu_rule(RULE_reset_hw_exception))
+		kfd_event_hw_exception(p, &data);
+}
+
+static void smi_reset(enum kfd_smi_event event, const char *cause)
+{
+	smi_event(0, event, "%x %s\n", kfd_device.reset_seq, cause);
+}
+
+static void begin_work(struct kfd_timer *t)
+{
+	static const char *const cause[] = {"MES hang", "user trigger"};
+	struct kfd_process *p = kfd_process_current();
+
+	(void)t;
+	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: GPU reset begin!", vgpu_config.pci_bus);
+	kfd_device.reset_seq++;
+	smi_reset(KFD_SMI_EVENT_GPU_PRE_RESET, cause[source]);
+	__atomic_store_n(&locked, true, __ATOMIC_RELEASE);
+	if (p) {
+		pthread_mutex_lock(&p->lock);
+		if (vgpu_rule(RULE_reset_evicts))
+			kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_TRIGGER_SUSPEND);
+		for (unsigned i = 0, left = p->n_queues; left; i++) {
+			if (!p->queues[i])
+				continue;
+			left--;
+			cp_queue_reset(p->queues[i]->cp);
+		}
+		pthread_mutex_unlock(&p->lock);
+		if (p->n_pdds)
+			hw_exception(p);
+	}
+	resets++;
+	if (timer_arm(&end_timer, vgpu_clock_ns() + RESET_TIME_NS))
+		end_work(NULL);
+}
+
+static void end_work(struct kfd_timer *t)
+{
+	(void)t;
+	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: MODE2 reset", vgpu_config.pci_bus);
+	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: GPU reset succeeded, trying to resume",
+		 vgpu_config.pci_bus);
+	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: GPU reset(%u) succeeded!", vgpu_config.pci_bus,
+		 resets);
+	pthread_mutex_lock(&lock);
+	__atomic_store_n(&locked, false, __ATOMIC_RELEASE);
+	scheduled = false;
+	pthread_cond_broadcast(&over);
+	pthread_mutex_unlock(&lock);
+	smi_reset(KFD_SMI_EVENT_GPU_POST_RESET, "");
+}
+
+int kfd_hws_hang(struct kfd_queue *q)
+{
+	struct kfd_process *p = q->process;
+	unsigned bus = vgpu_config.pci_bus;
+
+	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE", bus);
+	p->pdd.has_reset_queue = true;
+	if (vgpu_kernel()->queue_reset && vgpu_config.mes_version >= MES_QUEUE_RESET) {
+		vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: queue id 0x%0x at pasid %d is reset", bus,
+			 q->id, p->lead);
+		vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: Queues reset on process %s tid %d thread "
+			 "%s pid %d",
+			 bus, p->comm, p->lead, p->acquire_comm, p->acquire_tid);
+		cp_queue_reset(q->cp);
+		q->is_reset = true;
+		resets++;
+		hw_exception(p);
+		return 0;
+	}
+	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: failed to remove hardware queue from MES, "
+		 "doorbell=0x%x",
+		 bus, q->mqd.doorbell * 2);
+	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: MES might be in unrecoverable state, issue a GPU "
+		 "reset",
+		 bus);
+	schedule(KFD_RESET_MES);
+	return -ETIMEDOUT;
+}
+
+void kfd_reset_after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	pthread_cond_init(&over, NULL);
+	begin_timer.armed = end_timer.armed = false;
+	scheduled = locked = false;
+	resets = 0;
+}
