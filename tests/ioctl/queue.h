@@ -392,7 +392,14 @@ static void group_hang(void)
 	WANT(0, CREATE_QUEUE, &third);
 	d.queue_id = q.queue_id;
 	WANT(ETIMEDOUT, DESTROY_QUEUE, &d);
-	usleep(50000);
+	for (uint64_t end = now_ns() + 5000000000u; now_ns() < end;) {
+		int fd = open("/dev/kfd", O_RDWR);
+
+		if (fd < 0)
+			break;
+		close(fd);
+		usleep(500);
+	}
 	d.queue_id = third.queue_id;
 	WANT(EIO, DESTROY_QUEUE, &d);
 	WANT(EINVAL, DESTROY_QUEUE, &d);
