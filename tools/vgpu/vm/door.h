@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+#include <immintrin.h>
+
 #include "vm/internal.h"
 
 typedef uint32_t vm_v32 __attribute__((ext_vector_type(32)));
@@ -95,6 +97,46 @@ static inline void vm_transpose4(vm_v4 r[4])
 	r[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
 }
 
+/* 16 bytes per lane that follow each other: every fourth dword of 64 is a component of 16 lanes. */
+static inline void vm_load_run16(const uint8_t *host, uint32_t *data)
+{
+	typedef uint32_t v64 __attribute__((ext_vector_type(64)));
+	typedef uint32_t v64b __attribute__((ext_vector_type(64), aligned(1)));
+	typedef uint32_t v16 __attribute__((ext_vector_type(16), aligned(4)));
+
+	for (unsigned h = 0; h < 2; h++) {
+		const v64 w = *(const v64b *)(host + 256 * h);
+		uint32_t *d = data + 16 * h;
+
+#define VM_COMPONENT(c)                                                                            \
+	*(v16 *)(d + (c)*VM_LANES) = __builtin_shufflevector(                                      \
+		w, w, (c), (c) + 4, (c) + 8, (c) + 12, (c) + 16, (c) + 20, (c) + 24, (c) + 28,     \
+		(c) + 32, (c) + 36, (c) + 40, (c) + 44, (c) + 48, (c) + 52, (c) + 56, (c) + 60)
+		VM_COMPONENT(0);
+		VM_COMPONENT(1);
+		VM_COMPONENT(2);
+		VM_COMPONENT(3);
+#undef VM_COMPONENT
+	}
+}
+
+/* Up to 4 bytes per lane, aligned to each other, all within 32: scales of quantised blocks. */
+static inline void vm_load_near(const uint8_t *host, vm_v32 off, unsigned size, uint32_t *data)
+{
+	__m256i w = _mm256_loadu_si256((const void *)host);
+	union {
+		vm_v32 v;
+		__m256i q[4];
+	} at, r;
+
+	at.v = off >> 2;
+	for (unsigned k = 0; k < 4; k++)
+		r.q[k] = _mm256_permutevar8x32_epi32(w, at.q[k]);
+	if (size < 4)
+		r.v = r.v >> (off & 3u) * 8u & ((1u << 8 * size) - 1);
+	memcpy(data, &r.v, sizeof(r.v));
+}
+
 /* Loads size (1, 2, 4, 8, 16) bytes per lane from va + off[lane] into data, component-major as
  * vm_access() has it. All lanes active. */
 static inline bool vm_inline_load(struct vm_port *p, uint64_t va, vm_v32 off, unsigned size,
@@ -113,6 +155,17 @@ static inline bool vm_inline_load(struct vm_port *p, uint64_t va, vm_v32 off, un
 	p->bytes_read += size * VM_LANES;
 	if (size == 4 && !vm_any(off != vm_lane_numbers() * 4u)) {
 		*(vm_v32 *)data = *(const vm_v32b *)host;
+		vm_inline_leave(p);
+		return true;
+	}
+	if (size <= 4 && room + size >= 32 &&
+	    !vm_any((vm_i32)(off > 32u - size) | (vm_i32)((off & (size - 1)) != 0u))) {
+		vm_load_near(host, off, size, data);
+		vm_inline_leave(p);
+		return true;
+	}
+	if (size == 16 && !vm_any(off != vm_lane_numbers() * 16u)) {
+		vm_load_run16(host, data);
 		vm_inline_leave(p);
 		return true;
 	}
