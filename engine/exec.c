@@ -130,15 +130,13 @@ static int make_buffers(struct engine *e, char *err, size_t errlen)
 static uint64_t identity_of(const struct engine *e, const struct load_item *w)
 {
 	const struct gguf *g = e->m->gguf;
-	const uint64_t what[] = {g->size, (uint64_t)((const uint8_t *)w->file - g->base),
-				 (uint64_t)w->layout->type};
 	uint64_t h = 0xcbf29ce484222325u;
 
 	for (const char *c = g->name; *c; c++)
 		h = (h ^ (uint8_t)*c) * 0x100000001b3u;
-	for (size_t i = 0; i < sizeof(what); i++)
-		h = (h ^ ((const uint8_t *)what)[i]) * 0x100000001b3u;
-	return h;
+	h = (h ^ g->size) * 0x100000001b3u;
+	h = (h ^ (uint64_t)((const uint8_t *)w->file - g->base)) * 0x100000001b3u;
+	return (h ^ (uint64_t)w->layout->type) * 0x100000001b3u;
 }
 
 /* Each weight that has a place, once: graphs share places, first come. *out is for free(). */

@@ -76,7 +76,7 @@ static int add_step(struct work *w, const struct load_item *item, uint64_t row, 
 		w->steps = s;
 		p = realloc(w->parts, cap * sizeof(*w->parts));
 		if (!p)
-			return -ENOMEM;
+			return -ENOMEM; /* both are load_run()'s to free */
 		w->parts = p;
 		w->cap = cap;
 	}

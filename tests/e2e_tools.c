@@ -559,6 +559,29 @@ Test(tools, launch_reports_what_waves_die_of)
 	}
 }
 
+Test(tools, launch_in_an_arena)
+{
+	struct result r;
+
+	/* side by side, 256 bytes apart: nobody notices that 4,096 floats do not fit in 16,376 */
+	expect(0, "waves",
+	       LAUNCH_VECADD "vecadd --grid 16 --block 256 --arg zero:16K --arg zero:16K"
+			     " --arg zero:16368 --arg u32:4096 --arena 1M 2>&1");
+	/* with red zones the write past the end is found, to the byte */
+	r = shell(LAUNCH_VECADD "vecadd --grid 16 --block 256 --arg zero:16K --arg zero:16K"
+				" --arg zero:16368 --arg u32:4096 --arena 1M --redzone 'arg*=64'"
+				" --align 'arg2=4096' 2>&1");
+	cr_assert_eq(r.status, 1, "%s", r.out);
+	cr_assert(
+		strstr(r.out, "red zone of \"arg2\" (16368 bytes at 0x") &&
+			strstr(r.out, "16 bytes were written, the first 16368 bytes from its start"),
+		"%s", r.out);
+	free(r.out);
+	expect(1, "in the arena: No space left on device",
+	       LAUNCH_VECADD "vecadd --grid 16 --block 256 --arg zero:16K --arg zero:16K"
+			     " --arg zero:16K --arg u32:4096 --arena 40K 2>&1");
+}
+
 Test(tools, no_isa_no_result)
 {
 	struct result r =

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "codeobj/codeobj.h"
+#include "memory/arena.h"
 #include "queues/device.h"
 #include "tools/launch_args.h"
 #include "tools/placement.h"
@@ -35,6 +36,7 @@ static const char help[] =
 	"  --expect INDEX:FILE compare buffer argument INDEX (from 0) with FILE afterwards\n"
 	"  --lds BYTES         dynamic LDS beside the kernel's own\n"
 	"  --scratch BYTES     scratch per lane, when more than the metadata says\n"
+	"  --arena BYTES       all buffer arguments inside one buffer of so many bytes\n"
 	"  --timeout SECONDS   give up after this long (default 60, 0 never)\n" TOOL_DEVICE_HELP
 	"  --json              the result as JSON\n"
 	"  --help              this text\n" PLACEMENT_HELP "\n"
@@ -51,6 +53,7 @@ struct launch {
 	const char *device;
 	bool json;
 	struct bo_rules rules;
+	uint64_t arena_bytes; /* 0: every argument has a buffer of its own */
 	/* parsed */
 	void *image;
 	struct codeobj *co;
@@ -200,6 +203,45 @@ static int dispatch(struct launch *l, struct bw_device *d, struct co_program *p,
 	return TOOL_OK;
 }
 
+/* The one buffer for all arguments, owner "args". */
+static int make_arena(const struct launch *l, struct memory *m, struct bo **bo, struct arena **out)
+{
+	const struct bo_desc d = {
+		.owner = "args",
+		.size = l->arena_bytes,
+		.placement = BO_GTT,
+		.coherence = BO_COARSE,
+		.guard = BO_GUARD_END,
+		.align = 65536,
+		.grain = 4096,
+		.host = true,
+	};
+	const struct arena_opts o = {.rules = &l->rules};
+	int rc;
+
+	if (!l->arena_bytes)
+		return TOOL_OK;
+	rc = bo_create(m, &d, bo);
+	if (!rc)
+		rc = arena_create(bo_va(*bo), bo_size(*bo), bo_host(*bo), &o, out);
+	return rc ? tool_fail("arena of %" PRIu64 " bytes: %s (%s)", l->arena_bytes, strerror(-rc),
+			      kfd_reason())
+		  : TOOL_OK;
+}
+
+static int check_arena(const struct arena *a)
+{
+	struct arena_damage d;
+
+	if (!a || !arena_check(a, &d))
+		return TOOL_OK;
+	return tool_fail("red zone of \"%s\" (%" PRIu64 " bytes at 0x%" PRIx64 "): %" PRIu64
+			 " bytes were written, the first %" PRId64
+			 " bytes from its start: 0x%02x, wanted 0x%02x",
+			 d.owner, d.bytes, d.va, d.changed, (int64_t)(d.at - d.va), d.found,
+			 d.wanted);
+}
+
 static int run_on_device(struct launch *l)
 {
 	const struct co_kernel *k = l->k;
@@ -208,6 +250,8 @@ static int run_on_device(struct launch *l)
 	struct co_program *p = NULL;
 	struct kernarg_pool pool = {0};
 	struct signal *done = NULL;
+	struct arena *arena = NULL;
+	struct bo *arena_bo = NULL;
 	void *kernarg;
 	char err[512];
 	int rc, closed;
@@ -233,10 +277,13 @@ static int run_on_device(struct launch *l)
 			       k->kernarg_bytes);
 		goto out;
 	}
+	rc = make_arena(l, d.memory, &arena_bo, &arena);
 	for (unsigned i = 0; !rc && i < l->n_args; i++)
-		rc = launch_arg_place(d.memory, &l->args[i], i);
+		rc = launch_arg_place(d.memory, arena, &l->args[i], i);
 	if (!rc)
 		rc = dispatch(l, &d, p, kernarg, done);
+	if (!rc)
+		rc = check_arena(arena);
 	for (unsigned i = 0; !rc && i < l->n_args; i++) {
 		rc = launch_arg_finish(&l->args[i], &l->diff[i]);
 		l->differs |= l->diff[i].compared && !l->diff[i].equal;
@@ -246,6 +293,8 @@ out:
 		bo_destroy(l->args[i].bo);
 		l->args[i].bo = NULL;
 	}
+	arena_destroy(arena);
+	bo_destroy(arena_bo);
 	signal_destroy(done);
 	if (pool.bo)
 		kernarg_pool_destroy(&pool);
@@ -324,6 +373,7 @@ static int parse(const struct command *self, struct launch *l, int argc, char **
 		{"scratch", required_argument, NULL, 's'},
 		{"timeout", required_argument, NULL, 't'},
 		{"device", required_argument, NULL, 'd'},
+		{"arena", required_argument, NULL, 'A'},
 		PLACEMENT_OPTIONS,
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
@@ -368,6 +418,10 @@ static int parse(const struct command *self, struct launch *l, int argc, char **
 		case 't':
 			if (!tool_f64(optarg, &seconds) || !(seconds >= 0 && seconds < 1e9))
 				return tool_usage(self, "--timeout '%s', wanted seconds", optarg);
+			break;
+		case 'A':
+			if (!tool_u64(optarg, 1ull << 40, &l->arena_bytes) || !l->arena_bytes)
+				return tool_usage(self, "--arena '%s', wanted bytes", optarg);
 			break;
 		case 'd':
 			l->device = optarg;

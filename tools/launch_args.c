@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory/arena.h"
 #include "memory/memory.h"
 #include "tools/launch_args.h"
 
@@ -252,14 +253,11 @@ int launch_args_match(const struct co_kernel *k, const struct launch_arg *args, 
 	return TOOL_OK;
 }
 
-int launch_arg_place(struct memory *m, struct launch_arg *a, unsigned index)
+int launch_arg_place(struct memory *m, struct arena *arena, struct launch_arg *a, unsigned index)
 {
-	/* owner names are kept by pointer for as long as the ledger lives */
-	static const char *const owner[] = {"arg0", "arg1", "arg2", "arg3", "arg4",  "arg5",
-					    "arg6", "arg7", "arg8", "arg9", "arg10", "arg11"};
-	const size_t n_owner = sizeof(owner) / sizeof(owner[0]);
+	char owner[16];
 	const struct bo_desc d = {
-		.owner = index < n_owner ? owner[index] : "arg12+",
+		.owner = owner,
 		.size = a->bytes,
 		/* an access past the end faults instead of hitting a neighbour */
 		.guard = BO_GUARD_END,
@@ -271,13 +269,25 @@ int launch_arg_place(struct memory *m, struct launch_arg *a, unsigned index)
 
 	if (a->form == FORM_SCALAR)
 		return TOOL_OK;
-	rc = bo_create(m, &d, &a->bo);
-	if (rc)
-		return tool_fail("argument %u (%s): buffer of %llu bytes: %s", index, a->spec,
-				 (unsigned long long)a->bytes, strerror(-rc));
-	memset(bo_host(a->bo), a->pattern, a->bytes);
+	snprintf(owner, sizeof(owner), "arg%u", index);
+	if (arena) {
+		rc = arena_alloc(arena, owner, a->bytes, 0, &a->va);
+		if (rc)
+			return tool_fail("argument %u (%s): %llu bytes in the arena: %s", index,
+					 a->spec, (unsigned long long)a->bytes, strerror(-rc));
+		/* host memory of a buffer is at its device address */
+		a->host = (void *)(uintptr_t)a->va;
+	} else {
+		rc = bo_create(m, &d, &a->bo);
+		if (rc)
+			return tool_fail("argument %u (%s): buffer of %llu bytes: %s", index,
+					 a->spec, (unsigned long long)a->bytes, strerror(-rc));
+		a->va = bo_va(a->bo);
+		a->host = bo_host(a->bo);
+	}
+	memset(a->host, a->pattern, a->bytes);
 	if (a->data)
-		memcpy(bo_host(a->bo), a->data, a->bytes);
+		memcpy(a->host, a->data, a->bytes);
 	return TOOL_OK;
 }
 
@@ -291,7 +301,7 @@ void launch_args_write(const struct co_kernel *k, const struct launch_arg *args,
 		if (ka->kind == CO_ARG_DYNAMIC_SHARED) {
 			v = lds;
 		} else if (is_explicit(ka)) {
-			v = args->bo ? bo_va(args->bo) : args->scalar;
+			v = args->host ? args->va : args->scalar;
 			args++;
 		} else {
 			continue;
@@ -322,11 +332,11 @@ int launch_arg_finish(const struct launch_arg *a, struct launch_difference *d)
 	char err[512];
 
 	*d = (struct launch_difference){0};
-	if (!a->bo)
+	if (!a->host)
 		return TOOL_OK;
-	if (a->save && tool_write_file(a->save, bo_host(a->bo), a->bytes, err, sizeof(err)))
+	if (a->save && tool_write_file(a->save, a->host, a->bytes, err, sizeof(err)))
 		return tool_fail("%s", err);
 	if (a->expect)
-		compare(bo_host(a->bo), a->expect, a->bytes, d);
+		compare(a->host, a->expect, a->bytes, d);
 	return TOOL_OK;
 }

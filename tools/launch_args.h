@@ -22,8 +22,10 @@ struct launch_arg {
 	const char *scalar_of; /* "u32", ... */
 	const char *expect_path;
 	void *expect; /* what the buffer must hold afterwards, or NULL; owned */
-	/* while running */
-	struct bo *bo;
+	/* while running; no host: no buffer */
+	struct bo *bo; /* its own, NULL in an arena */
+	uint64_t va;
+	void *host;
 };
 
 /* Reads the form and its files. TOOL_OK, TOOL_USAGE or TOOL_FAILED, the latter two said. */
@@ -35,8 +37,10 @@ void launch_arg_free(struct launch_arg *a);
 
 /* One value per explicit argument of k, of the right kind and size. */
 int launch_args_match(const struct co_kernel *k, const struct launch_arg *args, unsigned n);
-/* Makes and fills the buffer of a, if it has one. TOOL_FAILED is said. */
-int launch_arg_place(struct memory *m, struct launch_arg *a, unsigned index);
+/* Makes and fills the buffer of a, if it has one: of its own, or (arena not NULL) inside one.
+ * TOOL_FAILED is said. */
+struct arena;
+int launch_arg_place(struct memory *m, struct arena *arena, struct launch_arg *a, unsigned index);
 /* Writes the explicit arguments of k; dynamic LDS pointers start at lds. */
 void launch_args_write(const struct co_kernel *k, const struct launch_arg *args, uint32_t lds,
 		       void *kernarg);

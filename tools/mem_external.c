@@ -70,7 +70,7 @@ static void fdinfo_line(struct fdinfo *f, const char *line)
 static void read_fdinfo(const char *root, int pid, struct mem_external *out)
 {
 	struct mem_number *to[3] = {&out->vram, &out->gtt, &out->cpu};
-	uint64_t seen[MAX_CLIENTS];
+	uint64_t seen[MAX_CLIENTS] = {0};
 	char dir[256], path[600], line[256];
 	struct dirent *e;
 	DIR *d;
