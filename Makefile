@@ -62,7 +62,7 @@ TESTS    := $(UNIT) $(VGPUT) $(VIRT) $(E2E)
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all setup demo check check-kernel check-cwsr check-unit check-san bench-vgpu format lint clean help
+.PHONY: all setup demo check check-kernel check-clients check-cwsr check-unit check-san bench-vgpu format lint clean help
 
 all: $(B)/barewave $(B)/libvgpu.so $(B)/vgpu-jitc $(KCO) ## build the program, the virtual device and the kernels
 
@@ -82,6 +82,8 @@ check: ## set up, build, and run every test; the last line is the count
 
 tests: $(TESTS) $(RUNNERS) $(B)/tests/libinject.so
 tests-unit: $(UNIT)
+check-clients: $(B)/barewave $(B)/libvgpu.so ## other people's clients; takes KFDTEST=binary HSA=libhsa-runtime64.so
+	@KFDTEST="$(KFDTEST)" HSA="$(HSA)" scripts/check-clients.sh
 check-kernel: $(B)/barewave $(B)/libvgpu.so $(B)/libvgpu_core.a ## compare with Debian's own kernel in QEMU, call by call
 	@scripts/check-kernel.sh
 check-cwsr: $(B)/tests/cwsr_witness ## compare preemption with the kernel's own trap handler

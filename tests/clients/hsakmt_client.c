@@ -4,8 +4,7 @@
  *
  *   hsakmt_client refused            queues as a kernel of 2026 answers this library
  *   hsakmt_client full VECADD.co     a kernel that its queues were made for
- *
- * "1 GPU, gfx1151, the topology of VGPU_SET" is assumed and checked.
+ *   hsakmt_client queues             one queue of each type, for a trace of their arguments
  */
 #include <hsakmt.h>
 
@@ -727,15 +726,45 @@ static void queues_refused(void)
 	release(p, PAGE);
 }
 
+/* Whether they are accepted is the trace's business. */
+static void queues_asked_for(void)
+{
+	static const HSA_QUEUE_TYPE types[] = {HSA_QUEUE_COMPUTE_AQL, HSA_QUEUE_COMPUTE,
+					       HSA_QUEUE_SDMA};
+	HsaSystemProperties sys;
+
+	must(hsaKmtAcquireSystemProperties(&sys));
+	for (unsigned i = 0; i < 3; i++) {
+		struct queue_page *p = shared_memory(PAGE, true);
+		char *ring = shared_memory(16 * PAGE, false);
+		HsaQueueResource q = {0};
+
+		if (types[i] == HSA_QUEUE_COMPUTE_AQL)
+			aql_queue(p, ring, 16 * PAGE / 64, &q);
+		if (hsaKmtCreateQueue(GPU, types[i], 100, HSA_QUEUE_PRIORITY_NORMAL, ring,
+				      16 * PAGE, no_event, &q) == HSAKMT_STATUS_SUCCESS)
+			ok(hsaKmtDestroyQueue(q.QueueId));
+		release(ring, 16 * PAGE);
+		release(p, PAGE);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	bool full = argc == 3 && !strcmp(argv[1], "full");
+	bool queues = argc == 2 && !strcmp(argv[1], "queues");
 
-	if (!full && (argc != 2 || strcmp(argv[1], "refused"))) {
-		fprintf(stderr, "usage: hsakmt_client refused | full VECADD.co\n");
+	if (!full && !queues && (argc != 2 || strcmp(argv[1], "refused"))) {
+		fprintf(stderr, "usage: hsakmt_client refused | full VECADD.co | queues\n");
 		return 2;
 	}
 	must(hsaKmtOpenKFD());
+	if (queues) {
+		queues_asked_for();
+		ok(hsaKmtReleaseSystemProperties());
+		ok(hsaKmtCloseKFD());
+		client_end();
+	}
 	topology();
 	allocate_every_kind();
 	events();

@@ -1,0 +1,79 @@
+#!/bin/bash
+# Runs workloads.sh and a part of Python's own test-suite with and without the virtual device
+# preloaded, and wants the same output, exit statuses and files. Then what starting a program costs.
+#
+#   interference.sh BAREWAVE DIR
+set -uo pipefail
+barewave=$(realpath "$1")
+here=$(realpath "$(dirname "$0")")
+mkdir -p "$2"
+dir=$(realpath "$2")
+suites="test_os test_posix test_posixpath test_shutil test_mmap test_select test_epoll test_fcntl
+	test_fileio test_tempfile test_pathlib test_glob test_stat test_wait4 test_subprocess"
+rc=0
+
+# The same path for both runs, so that no name differs.
+once() { # label, prefix...
+	local label=$1
+	shift
+	rm -rf "$dir/at"
+	mkdir -p "$dir/at"
+	(cd "$dir/at" && "$@" "$here/workloads.sh") >"$dir/$label.lines" 2>&1 </dev/null
+	# What the files are, except for the compiler's and git's scratch.
+	(cd "$dir/at" && find . -path ./repo/.git -prune -o -path ./clone/.git -prune -o \
+		-type f ! -name 's.*san' -exec sha256sum {} + | sort -k2) >"$dir/$label.files"
+	rm -rf "$dir/$label.d"
+	mv "$dir/at" "$dir/$label.d"
+}
+
+once plain env
+once preloaded "$barewave" vgpu --
+if cmp -s "$dir/plain.lines" "$dir/preloaded.lines" && cmp -s "$dir/plain.files" "$dir/preloaded.files"; then
+	echo "workloads: $(wc -l <"$dir/plain.lines") the same, $(wc -l <"$dir/plain.files") files the same"
+else
+	rc=1
+	diff "$dir/plain.lines" "$dir/preloaded.lines"
+	diff "$dir/plain.files" "$dir/preloaded.files" | head
+	diff -r "$dir/plain.d" "$dir/preloaded.d" 2>&1 | head -40
+fi
+
+# Python's test-suite: the verdict on every single test.
+python() { # label, prefix...
+	local label=$1
+	shift
+	# shellcheck disable=SC2086
+	(cd "$dir" && "$@" /usr/bin/python3 -m test -v --timeout 120 $suites) >"$dir/$label.log" 2>&1 </dev/null
+	echo "exit $?" >"$dir/$label.tests"
+	grep -aoE '^test_[A-Za-z0-9_]+ \([a-zA-Z0-9_.]+\)|\.\.\. (ok|FAIL|ERROR|skipped .*|expected failure)$' \
+		"$dir/$label.log" | sed 's/@test_[0-9]*_tmp/@test_N_tmp/' |
+		paste -d' ' - - | sort >>"$dir/$label.tests"
+}
+
+if [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import test.test_os' 2>/dev/null; then
+	python python-plain env &
+	python python-preloaded "$barewave" vgpu --
+	wait
+	if cmp -s "$dir/python-plain.tests" "$dir/python-preloaded.tests"; then
+		echo "python's own tests: $(($(wc -l <"$dir/python-plain.tests") - 1)) verdicts the same," \
+			"$(head -1 "$dir/python-plain.tests")"
+	else
+		rc=1
+		diff "$dir/python-plain.tests" "$dir/python-preloaded.tests" | head -40
+	fi
+else
+	echo "SKIP: python's own tests: libpython3.11-testsuite is not installed"
+fi
+
+# Milliseconds to start and end a program, the middle of 41 starts.
+start() {
+	local t i
+	for ((i = 0; i < 41; i++)); do
+		t=$EPOCHREALTIME
+		"$@" >/dev/null
+		awk -v a="$t" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.3f\n", (b - a) * 1000 }'
+	done | sort -n | sed -n 21p
+}
+so=$(dirname "$barewave")/libvgpu.so
+echo "start-up of /bin/true: $(start /bin/true) ms, preloaded $(start env LD_PRELOAD="$so" /bin/true) ms" \
+	"(env alone $(start env /bin/true) ms)"
+exit $rc
