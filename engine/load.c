@@ -270,6 +270,7 @@ static int loop(struct work *w)
 int load_run(struct load *l, struct load_item *items, uint32_t n, char *err, size_t errlen)
 {
 	struct work w = {.l = l, .err = err, .errlen = errlen};
+	struct load_reader *reader = NULL;
 	int rc;
 
 	if (!n)
@@ -280,14 +281,15 @@ int load_run(struct load *l, struct load_item *items, uint32_t n, char *err, siz
 		rc = device_open(&w);
 	if (rc == 0)
 		rc = load_reader_start(l->m->gguf->path, l->m->gguf->base, l->o.source, w.parts,
-				       w.n, &w.reader, err, errlen);
+				       w.n, &reader, err, errlen);
 	if (rc == 0) {
+		w.reader = reader;
 		bo_device_writes(l->weights);
 		rc = loop(&w);
 		if (rc == 0)
 			bo_publish(l->weights);
 	}
-	load_reader_stop(w.reader);
+	load_reader_stop(reader);
 	/* Whatever went wrong, a copy under way is waited for, in vain perhaps. */
 	w.errlen = 0;
 	if (w.kernel_flies)

@@ -59,10 +59,13 @@ unsigned arena_count(const struct arena *a);
 
 /* ---- red zones without an arena ---- */
 
-/* The canary of the byte at va. */
+/* The canary of the byte at va. Never 0 or 0xff: those are what is most often written by mistake, and a
+ * write of the canary itself goes unnoticed. */
 static inline uint8_t zone_byte(uint64_t va)
 {
-	return (uint8_t)(0xb5u ^ (va * 0x9e3779b97f4a7c15u) >> 56);
+	uint8_t b = (uint8_t)((va * 0x9e3779b97f4a7c15u) >> 56);
+
+	return b == 0 || b == 0xff ? 0xb5 : b;
 }
 void zone_fill(void *host, uint64_t va, uint64_t bytes);
 /* Offset of the first changed byte, bytes when none did; *changed counts them (may be NULL). */
