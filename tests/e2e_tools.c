@@ -1,7 +1,6 @@
 /* The barewave program as a person runs it: usage, refusals, code objects, launches. */
 #include <criterion/criterion.h>
 
-#include <elf.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -486,28 +485,6 @@ Test(tools, launch_end_flush_finds_a_short_overrun)
 	free(r.out);
 }
 
-/* vecadd.co with other first instructions, as DIR/NAME. */
-static void save_patched(const char *name, const uint32_t *code, size_t bytes)
-{
-	unsigned char image[16384];
-	FILE *f = fopen("tests/data/bench-kernels/vecadd.co", "rb");
-	const Elf64_Ehdr *eh = (const void *)image;
-	const Elf64_Shdr *sh;
-	const char *names;
-	size_t n;
-
-	cr_assert(f);
-	n = fread(image, 1, sizeof(image), f);
-	fclose(f);
-	cr_assert(n < sizeof(image));
-	sh = (const void *)(image + eh->e_shoff);
-	names = (const char *)image + sh[eh->e_shstrndx].sh_offset;
-	while (strcmp(names + sh->sh_name, ".text"))
-		sh++;
-	memcpy(image + sh->sh_offset, code, bytes);
-	save(name, image, n);
-}
-
 /* Every wave of 100 workgroups dies: the log has them all, the terminal one line of the device's
  * and the driver's own. Either names what happened, and the device the very instruction. */
 Test(tools, launch_reports_what_waves_die_of)
@@ -572,10 +549,10 @@ Test(tools, launch_in_an_arena)
 				" --arg zero:16368 --arg u32:4096 --arena 1M --redzone 'arg*=64'"
 				" --align 'arg2=4096' 2>&1");
 	cr_assert_eq(r.status, 1, "%s", r.out);
-	cr_assert(
-		strstr(r.out, "red zone of \"arg2\" (16368 bytes at 0x") &&
-			strstr(r.out, "16 bytes were written, the first 16368 bytes from its start"),
-		"%s", r.out);
+	cr_assert(strstr(r.out, "red zone of \"arg2\" (16368 bytes at 0x") &&
+			  strstr(r.out,
+				 "16 bytes were written, the first 16368 bytes from its start"),
+		  "%s", r.out);
 	free(r.out);
 	expect(1, "in the arena: No space left on device",
 	       LAUNCH_VECADD "vecadd --grid 16 --block 256 --arg zero:16K --arg zero:16K"

@@ -92,7 +92,14 @@ static int child_main(void *arg)
 	struct child *c = arg;
 	char *argv[] = {(char *)c->path, NULL};
 	uint64_t none = 0;
+	long null = rawsys4(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
 
+	/* It may outlive the client: whoever reads the client's output must not wait for it. */
+	for (int fd = 0; fd < 3; fd++)
+		if (null < 0)
+			rawsys1(SYS_close, fd);
+		else if (null != fd)
+			rawsys3(SYS_dup3, null, fd, 0);
 	rawsys4(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, 8);
 	rawsys0(SYS_setsid);
 	rawsys3(SYS_setpriority, PRIO_PROCESS, 0, 10);
