@@ -341,9 +341,33 @@ static void group_debug(void)
 	WANT(ENODEV, DBG_TRAP, &t);
 	t.op = 15;
 	WANT(EINVAL, DBG_TRAP, &t);
+	/* With a debugger there the runtime waits for its release, here given beforehand. */
+	t.op = KFD_IOC_DBG_TRAP_SEND_RUNTIME_EVENT;
+	t.event.exception_mask = KFD_EC_MASK(EC_PROCESS_RUNTIME);
+	WANT(0, DBG_TRAP, &t);
 	rt.mode_mask = 1;
 	WANT(0, RUNTIME_ENABLE, &rt);
 	memset(t.raw, 0, sizeof(t.raw));
+	t.op = KFD_IOC_DBG_TRAP_SET_EXCEPTIONS_ENABLED;
+	t.event.exception_mask = KFD_EC_MASK(EC_PROCESS_RUNTIME);
+	WANT(0, DBG_TRAP, &t);
+	TRUE(read(pipefd[0], t.raw, 1) == 1 && t.raw[0] == '.');
+	t.op = KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO;
+	memset(t.raw, 0, sizeof(t.raw));
+	t.query_exception_info.info_ptr = (uintptr_t)&info;
+	t.query_exception_info.info_size = sizeof(info);
+	t.query_exception_info.exception_code = EC_PROCESS_RUNTIME;
+	WANT(0, DBG_TRAP, &t);
+	TRUE(info.runtime_state == DEBUG_RUNTIME_STATE_ENABLED && !info.ttmp_setup);
+	memset(t.raw, 0, sizeof(t.raw));
+	t.op = KFD_IOC_DBG_TRAP_QUERY_DEBUG_EVENT;
+	t.event.exception_mask = KFD_EC_MASK(EC_PROCESS_RUNTIME);
+	WANT(0, DBG_TRAP, &t);
+	TRUE(t.event.exception_mask == KFD_EC_MASK(EC_PROCESS_RUNTIME));
+	WANT(EAGAIN, DBG_TRAP, &t);
+	memset(t.raw, 0, sizeof(t.raw));
+	t.op = KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE;
+	WANT(EOPNOTSUPP, DBG_TRAP, &t);
 	t.op = KFD_IOC_DBG_TRAP_SET_FLAGS;
 	t.raw[0] = 1;
 	WANT(EACCES, DBG_TRAP, &t);
@@ -354,6 +378,11 @@ static void group_debug(void)
 	t.query_exception_info.info_size = sizeof(info);
 	t.query_exception_info.source_id = q.queue_id;
 	t.query_exception_info.exception_code = EC_QUEUE_WAVE_TRAP;
+	WANT(ENODATA, DBG_TRAP, &t);
+	/* Every queue begins as a new one. */
+	t.query_exception_info.exception_code = EC_QUEUE_NEW;
+	t.query_exception_info.clear_exception = 1;
+	WANT(0, DBG_TRAP, &t);
 	WANT(ENODATA, DBG_TRAP, &t);
 	memset(t.raw, 0, sizeof(t.raw));
 	t.op = KFD_IOC_DBG_TRAP_DISABLE;

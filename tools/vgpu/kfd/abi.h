@@ -353,6 +353,9 @@ struct kfd_ioctl_dbg_trap_args {
 			uint32_t num_queues, grace_period;
 		} suspend_queues;
 		struct {
+			uint32_t override_mode, enable_mask, support_request_mask, pad;
+		} launch_override;
+		struct {
 			uint64_t info_ptr;
 			uint32_t info_size, source_id, exception_code, clear_exception;
 		} query_exception_info;

@@ -1,10 +1,10 @@
 /* RUNTIME_ENABLE, DBG_TRAP, CRIU_OP, PROFILER and what else belongs to debuggers.
  *
- * A process may debug itself; the checks and the state machine are the kernel's
- * (kfd_chardev.c:kfd_ioctl_set_debug_trap, kfd_debug.c). Suspending and resuming queues, wave
- * launch control and watch points need the waves and are refused as an unsupported operation.
+ * The checks and the state machine are the kernel's (kfd_chardev.c:kfd_ioctl_set_debug_trap,
+ * kfd_debug.c); a process debugs itself or one that it traces. Suspending and resuming queues, wave
+ * launch modes and watch points need the waves and are refused as an unsupported operation.
  */
-#include "internal.h"
+#include "dbg.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,121 +25,268 @@ KFD_HANDLER(dbg_deprecated)
 	return -EPERM;
 }
 
+/* Tells a debugger of the runtime's coming or going and waits until it has taken notice. Process
+ * lock held, given up meanwhile. */
+static int runtime_event(struct kfd_process *p)
+{
+	struct dbg_state *d = p->dbg;
+	int err;
+
+	if (!d->retry)
+		dbg_raise(p, NULL, KFD_EC_MASK(EC_PROCESS_RUNTIME), NULL);
+	pthread_mutex_unlock(&p->lock);
+	err = dbg_wait_release(d);
+	pthread_mutex_lock(&p->lock);
+	d->retry = err != 0;
+	return err;
+}
+
+static int runtime_start(struct kfd_process *p, const struct kfd_ioctl_runtime_enable_args *a)
+{
+	struct dbg_state *d = p->dbg;
+
+	if (!d->retry) {
+		if (d->runtime.runtime_state != DEBUG_RUNTIME_STATE_DISABLED)
+			return -EBUSY;
+		if (p->pdd.queue_count && vgpu_rule(RULE_runtime_before_queues))
+			return -EEXIST;
+		d->runtime.runtime_state = DEBUG_RUNTIME_STATE_ENABLED;
+		d->runtime.r_debug = a->r_debug;
+		d->runtime.ttmp_setup =
+			(a->mode_mask & KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK) != 0;
+	}
+	return d->enabled ? runtime_event(p) : 0;
+}
+
+static int runtime_end(struct kfd_process *p)
+{
+	struct dbg_state *d = p->dbg;
+	int err;
+
+	d->runtime.runtime_state = DEBUG_RUNTIME_STATE_DISABLED;
+	d->runtime.r_debug = 0;
+	err = d->enabled ? runtime_event(p) : 0;
+	if (!err)
+		d->runtime.ttmp_setup = 0;
+	return err;
+}
+
 KFD_HANDLER(runtime_enable)
 {
 	struct kfd_ioctl_runtime_enable_args *a = args;
-	long err = 0;
+	long err;
 
 	pthread_mutex_lock(&p->lock);
-	if (a->mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK) {
-		if (p->runtime.runtime_state != DEBUG_RUNTIME_STATE_DISABLED) {
-			err = -EBUSY;
-		} else if (p->pdd.queue_count && vgpu_rule(RULE_runtime_before_queues)) {
-			err = -EEXIST;
-		} else {
-			p->runtime.runtime_state = DEBUG_RUNTIME_STATE_ENABLED;
-			p->runtime.r_debug = a->r_debug;
-			p->runtime.ttmp_setup =
-				(a->mode_mask & KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK) != 0;
-		}
-	} else {
-		p->runtime.runtime_state = DEBUG_RUNTIME_STATE_DISABLED;
-		p->runtime.r_debug = 0;
-		p->runtime.ttmp_setup = 0;
-	}
+	err = a->mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK ? runtime_start(p, a)
+								 : runtime_end(p);
 	pthread_mutex_unlock(&p->lock);
 	return err;
 }
 
-/* ---- DBG_TRAP ------------------------------------------------------------- */
-
-bool dbg_raise(struct kfd_process *p, struct kfd_queue *q, uint64_t mask)
+bool kfd_runtime_enabled(const struct kfd_process *p)
 {
-	q->exceptions |= mask;
-	if (!p->debug_enabled || !(p->dbg_exceptions & mask))
-		return false;
-	rawsys3(SYS_write, p->dbg_fd, ".", 1);
-	return true;
+	return p->dbg->runtime.runtime_state == DEBUG_RUNTIME_STATE_ENABLED;
 }
 
-static int dbg_enable(struct kfd_process *p, struct kfd_ioctl_dbg_trap_args *a)
+bool kfd_runtime_ttmps(const struct kfd_process *p)
+{
+	return p->dbg->runtime.ttmp_setup;
+}
+
+/* ---- queues and exceptions ------------------------------------------------ */
+
+void dbg_queue_changed(struct kfd_process *p, const struct kfd_queue *q)
+{
+	struct dbg_state *d = p->dbg;
+	struct dbg_queue_snapshot *s = &d->queue[q->id].s;
+	bool is_new;
+
+	dbg_lock(d);
+	is_new = !d->queue[q->id].live;
+	d->queue[q->id].live = true;
+	*s = (struct dbg_queue_snapshot){
+		.exception_status = is_new ? KFD_EC_MASK(EC_QUEUE_NEW) : s->exception_status,
+		.ring_base_address = q->ring_va,
+		.write_pointer_address = q->mqd.wptr.a,
+		.read_pointer_address = q->mqd.rptr.a,
+		.ctx_save_restore_address = q->cwsr_va,
+		.queue_id = q->id,
+		.gpu_id = vgpu_props.gpu_id,
+		.ring_size = q->ring_size,
+		.queue_type = q->user_type,
+		.ctx_save_restore_area_size = q->cwsr_size,
+	};
+	dbg_unlock(d);
+	if (is_new)
+		dbg_raise(p, q, KFD_EC_MASK(EC_QUEUE_NEW), NULL);
+}
+
+void dbg_queue_gone(struct kfd_process *p, const struct kfd_queue *q)
+{
+	dbg_lock(p->dbg);
+	p->dbg->queue[q->id].live = false;
+	dbg_unlock(p->dbg);
+}
+
+bool dbg_raise(struct kfd_process *p, const struct kfd_queue *q, uint64_t mask,
+	       const struct kfd_hsa_memory_exception_data *fault)
+{
+	struct dbg_state *d = p->dbg;
+	bool taken = false;
+
+	dbg_lock(d);
+	if (d->enabled) {
+		if (q)
+			d->queue[q->id].s.exception_status |= mask;
+		else if (mask < KFD_EC_MASK(DEVICE_CODES_END))
+			d->device |= mask;
+		else
+			d->process |= mask;
+		/* The first fault is the one that is kept. */
+		if (fault && !d->fault_known) {
+			d->fault = *fault;
+			d->fault_known = true;
+		}
+		taken = d->wanted & mask;
+		if (taken)
+			dbg_wake(d);
+	}
+	dbg_unlock(d);
+	return taken;
+}
+
+/* ---- DBG_TRAP ------------------------------------------------------------- */
+
+static int dbg_enable(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
 {
 	uint32_t n = a->enable.rinfo_size;
 	long fd;
 
-	if (p->debug_enabled)
+	if (d->enabled)
 		return -EALREADY;
-	if (n > sizeof(p->runtime))
-		n = sizeof(p->runtime);
+	if (n > sizeof(d->runtime))
+		n = sizeof(d->runtime);
 	fd = rawsys3(SYS_fcntl, (int)a->enable.dbg_fd, F_DUPFD_CLOEXEC, 1000);
 	if (fd < 0)
 		return -EBADF;
-	a->enable.rinfo_size = sizeof(p->runtime);
-	if (user_write(a->enable.rinfo_ptr, &p->runtime, n)) {
+	a->enable.rinfo_size = sizeof(d->runtime);
+	if (user_write(a->enable.rinfo_ptr, &d->runtime, n)) {
 		rawsys1(SYS_close, fd);
 		return -EFAULT;
 	}
-	p->dbg_fd = (int)fd;
-	p->debug_enabled = true;
-	p->dbg_exceptions = a->enable.exception_mask;
+	d->event_fd = (int)fd;
+	d->debugger = getpid();
+	d->wanted = a->enable.exception_mask;
+	d->enabled = true;
 	return 0;
 }
 
-static int dbg_query_event(struct kfd_process *p, struct kfd_ioctl_dbg_trap_args *a)
+/* Locked. */
+static void dbg_disable(struct dbg_state *d)
+{
+	if (d->debugger == getpid())
+		rawsys1(SYS_close, d->event_fd);
+	d->enabled = false;
+	d->debugger = 0;
+	d->wanted = d->process = d->device = 0;
+	d->fault_known = false;
+	for (unsigned i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++)
+		d->queue[i].s.exception_status = 0;
+}
+
+static void dbg_subscribe(struct dbg_state *d, uint64_t mask)
+{
+	uint64_t found = d->process | d->device;
+
+	for (unsigned i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++) {
+		if (d->queue[i].live)
+			found |= d->queue[i].s.exception_status;
+	}
+	if (found & mask)
+		dbg_wake(d);
+	d->wanted = mask;
+}
+
+static int dbg_query_event(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
 {
 	uint64_t clear = a->event.exception_mask;
 
 	a->event.exception_mask = 0;
 	a->event.queue_id = a->event.gpu_id = 0;
 	for (unsigned i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++) {
-		struct kfd_queue *q = p->queues[i];
+		struct dbg_queue_snapshot *s = &d->queue[i].s;
 
-		if (!q || !(q->exceptions & p->dbg_exceptions))
+		if (!d->queue[i].live || !(s->exception_status & d->wanted))
 			continue;
-		a->event.exception_mask = q->exceptions;
-		a->event.queue_id = q->id;
+		a->event.exception_mask = s->exception_status;
+		a->event.queue_id = i;
 		a->event.gpu_id = vgpu_props.gpu_id;
-		q->exceptions &= ~clear;
+		s->exception_status &= ~clear;
+		return 0;
+	}
+	if (d->device & d->wanted) {
+		a->event.exception_mask = d->device;
+		a->event.gpu_id = vgpu_props.gpu_id;
+		d->device &= ~clear;
+		return 0;
+	}
+	if (d->process & d->wanted) {
+		a->event.exception_mask = d->process;
+		d->process &= ~clear;
 		return 0;
 	}
 	return -EAGAIN;
 }
 
-static int dbg_query_info(struct kfd_process *p, struct kfd_ioctl_dbg_trap_args *a)
+/* What belongs to an exception, cut to the room that the caller has. */
+static int copy_info(struct kfd_ioctl_dbg_trap_args *a, const void *info, uint32_t size)
+{
+	uint32_t room = a->query_exception_info.info_size;
+
+	a->query_exception_info.info_size = size;
+	return user_write(a->query_exception_info.info_ptr, info, size < room ? size : room);
+}
+
+static int dbg_query_info(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
 {
 	uint32_t code = a->query_exception_info.exception_code;
-	uint32_t n = a->query_exception_info.info_size;
-	struct kfd_queue *q;
+	uint32_t source = a->query_exception_info.source_id;
+	uint64_t *status;
+	int err = 0;
 
 	if (!a->query_exception_info.info_ptr || !code || code > 64)
 		return -EINVAL;
 	if (code < QUEUE_CODES_END) {
-		q = kfd_queue_by_id(p, a->query_exception_info.source_id);
-		if (!q)
+		if (source >= KFD_MAX_QUEUES_PER_PROCESS || !d->queue[source].live)
 			return -EINVAL;
-		if (!(q->exceptions & KFD_EC_MASK(code)))
-			return -ENODATA;
-		if (a->query_exception_info.clear_exception)
-			q->exceptions &= ~KFD_EC_MASK(code);
-		a->query_exception_info.info_size = 0;
-		return 0;
+		status = &d->queue[source].s.exception_status;
+	} else if (code < DEVICE_CODES_END) {
+		if (!d->devices || source != vgpu_props.gpu_id)
+			return -EINVAL;
+		status = &d->device;
+	} else if (code == EC_PROCESS_RUNTIME || code == EC_PROCESS_DEVICE_REMOVE) {
+		status = &d->process;
+	} else {
+		return -EINVAL;
 	}
-	if (code < DEVICE_CODES_END)
-		return kfd_pdd_by_id(p, a->query_exception_info.source_id) ? -ENODATA : -EINVAL;
-	if (code != EC_PROCESS_RUNTIME)
-		return code == EC_PROCESS_DEVICE_REMOVE ? -ENODATA : -EINVAL;
-	(void)n;
-	return -ENODATA;
+	if (!(*status & KFD_EC_MASK(code)))
+		return -ENODATA;
+	if (code == EC_DEVICE_MEMORY_VIOLATION && d->fault_known)
+		err = copy_info(a, &d->fault, sizeof(d->fault));
+	else if (code == EC_PROCESS_RUNTIME)
+		err = copy_info(a, &d->runtime, sizeof(d->runtime));
+	else
+		a->query_exception_info.info_size = 0;
+	if (err)
+		return err;
+	if (a->query_exception_info.clear_exception) {
+		*status &= ~KFD_EC_MASK(code);
+		d->fault_known &= code != EC_DEVICE_MEMORY_VIOLATION;
+	}
+	return 0;
 }
 
-struct queue_snapshot {
-	uint64_t exception_status, ring_base_address, write_pointer_address, read_pointer_address,
-		ctx_save_restore_address;
-	uint32_t queue_id, gpu_id, ring_size, queue_type, ctx_save_restore_area_size, reserved;
-};
-_Static_assert(sizeof(struct queue_snapshot) == 64, "kfd_queue_snapshot_entry");
-
-static int dbg_queue_snapshot(struct kfd_process *p, struct kfd_ioctl_dbg_trap_args *a)
+static int dbg_queue_snapshot(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
 {
 	uint32_t step = a->snapshot.entry_size, room = a->snapshot.num;
 	uint64_t to = a->snapshot.snapshot_buf_ptr, clear = a->snapshot.exception_mask;
@@ -147,28 +294,15 @@ static int dbg_queue_snapshot(struct kfd_process *p, struct kfd_ioctl_dbg_trap_a
 	a->snapshot.num = 0;
 	if (!step)
 		return -EINVAL;
-	if (a->snapshot.entry_size > sizeof(struct queue_snapshot))
-		a->snapshot.entry_size = sizeof(struct queue_snapshot);
+	if (a->snapshot.entry_size > sizeof(struct dbg_queue_snapshot))
+		a->snapshot.entry_size = sizeof(struct dbg_queue_snapshot);
 	for (unsigned i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++) {
-		struct kfd_queue *q = p->queues[i];
+		struct dbg_queue_snapshot s = d->queue[i].s;
 
-		if (!q)
+		if (!d->queue[i].live)
 			continue;
 		if (a->snapshot.num < room) {
-			struct queue_snapshot s = {
-				.exception_status = q->exceptions,
-				.ring_base_address = q->ring_va,
-				.write_pointer_address = q->mqd.wptr.a,
-				.read_pointer_address = q->mqd.rptr.a,
-				.ctx_save_restore_address = q->cwsr_va,
-				.queue_id = q->id,
-				.gpu_id = vgpu_props.gpu_id,
-				.ring_size = q->ring_size,
-				.queue_type = q->user_type,
-				.ctx_save_restore_area_size = q->cwsr_size,
-			};
-
-			q->exceptions &= ~clear;
+			d->queue[i].s.exception_status &= ~clear;
 			if (user_write(to, &s, a->snapshot.entry_size))
 				return -EFAULT;
 			to += step;
@@ -186,10 +320,11 @@ struct device_snapshot {
 		array_count, simd_arrays_per_engine, num_xcc, capability, debug_prop;
 };
 
-static int dbg_device_snapshot(struct kfd_process *p, struct kfd_ioctl_dbg_trap_args *a)
+static int dbg_device_snapshot(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
 {
 	const struct vgpu_props *n = &vgpu_props;
 	struct device_snapshot s = {
+		.exception_status = d->device,
 		.lds_base = n->lds_base,
 		.lds_limit = n->lds_limit,
 		.scratch_base = n->scratch_base,
@@ -217,94 +352,118 @@ static int dbg_device_snapshot(struct kfd_process *p, struct kfd_ioctl_dbg_trap_
 
 	if (!a->snapshot.snapshot_buf_ptr)
 		return -EINVAL;
-	a->snapshot.num = p->n_pdds;
+	a->snapshot.num = d->devices;
 	if (a->snapshot.entry_size > sizeof(s))
 		a->snapshot.entry_size = sizeof(s);
-	if (!room || !p->n_pdds)
+	if (!room || !d->devices)
 		return 0;
+	d->device &= ~a->snapshot.exception_mask;
 	return user_write(a->snapshot.snapshot_buf_ptr, &s, a->snapshot.entry_size);
 }
 
-static int dbg_send_runtime_event(struct kfd_process *p, struct kfd_ioctl_dbg_trap_args *a)
+/* p: the process itself when it debugs itself, NULL when d is another's. */
+static int dbg_send_runtime_event(struct kfd_process *p, struct dbg_state *d,
+				  const struct kfd_ioctl_dbg_trap_args *a)
 {
-	if (a->event.exception_mask & KFD_EC_MASK(EC_DEVICE_MEMORY_VIOLATION)) {
-		struct kfd_hsa_memory_exception_data data = {.gpu_id = vgpu_props.gpu_id};
+	uint64_t mask = a->event.exception_mask;
 
-		if (!kfd_pdd_by_id(p, a->event.gpu_id))
+	if (mask & KFD_EC_MASK(EC_DEVICE_MEMORY_VIOLATION)) {
+		if (!d->devices || a->event.gpu_id != vgpu_props.gpu_id)
 			return -ENODEV;
+		/* The queues and events of another process are out of reach. */
+		if (!p)
+			return -EOPNOTSUPP;
 		kfd_process_evict_queues(p, -1);
-		kfd_event_memory_exception(p, &data);
+		kfd_event_memory_exception(p, &d->fault);
 	}
+	if (mask & KFD_EC_MASK(EC_PROCESS_RUNTIME))
+		dbg_release(d);
 	return 0;
 }
 
-KFD_HANDLER(dbg_trap)
+/* Waves take their exceptions from MODE alone here: none can be overridden from outside, and
+ * saying so is the kernel's own refusal (kfd_debug.c:kfd_dbg_validate_trap_override_request). */
+static int dbg_launch_override(struct kfd_ioctl_dbg_trap_args *a)
 {
-	struct kfd_ioctl_dbg_trap_args *a = args;
-	long err = 0;
+	enum { OVERRIDE_REPLACE = 1, SUPPORTED = 0 };
+	uint32_t request = a->launch_override.support_request_mask;
 
-	if (!a->pid || a->pid > INT32_MAX || (kill((pid_t)a->pid, 0) && errno == ESRCH))
-		return -ESRCH;
-	/* In this process there is one KFD process: its own. */
-	if ((pid_t)a->pid != p->lead)
-		return -ESRCH;
-	pthread_mutex_lock(&p->lock);
-	if (a->op != KFD_IOC_DBG_TRAP_ENABLE && !p->debug_enabled) {
-		err = -EINVAL;
-		goto out;
-	}
-	if (p->runtime.runtime_state != DEBUG_RUNTIME_STATE_ENABLED &&
+	a->launch_override.support_request_mask = SUPPORTED;
+	if (a->launch_override.override_mode > OVERRIDE_REPLACE)
+		return -EPERM;
+	if (request & ~(uint32_t)SUPPORTED)
+		return -EACCES;
+	a->launch_override.enable_mask = 0;
+	return 0;
+}
+
+static long dbg_op(struct kfd_process *p, struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
+{
+	if (a->op != KFD_IOC_DBG_TRAP_ENABLE && !d->enabled)
+		return -EINVAL;
+	if (d->runtime.runtime_state != DEBUG_RUNTIME_STATE_ENABLED &&
 	    a->op >= KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE &&
-	    a->op <= KFD_IOC_DBG_TRAP_SET_FLAGS) {
-		err = -EPERM;
-		goto out;
-	}
+	    a->op <= KFD_IOC_DBG_TRAP_SET_FLAGS)
+		return -EPERM;
 	switch (a->op) {
 	case KFD_IOC_DBG_TRAP_ENABLE:
-		err = dbg_enable(p, a);
-		break;
+		return dbg_enable(d, a);
 	case KFD_IOC_DBG_TRAP_DISABLE:
-		rawsys1(SYS_close, p->dbg_fd);
-		p->dbg_fd = -1;
-		p->debug_enabled = false;
-		p->dbg_exceptions = 0;
-		break;
+		dbg_disable(d);
+		return 0;
 	case KFD_IOC_DBG_TRAP_SEND_RUNTIME_EVENT:
-		err = dbg_send_runtime_event(p, a);
-		break;
+		return dbg_send_runtime_event(p, d, a);
 	case KFD_IOC_DBG_TRAP_SET_EXCEPTIONS_ENABLED:
-		p->dbg_exceptions = a->event.exception_mask;
-		break;
+		dbg_subscribe(d, a->event.exception_mask);
+		return 0;
 	case KFD_IOC_DBG_TRAP_QUERY_DEBUG_EVENT:
-		err = dbg_query_event(p, a);
-		break;
+		return dbg_query_event(d, a);
 	case KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO:
-		err = dbg_query_info(p, a);
-		break;
+		return dbg_query_info(d, a);
 	case KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT:
-		err = dbg_queue_snapshot(p, a);
-		break;
+		return dbg_queue_snapshot(d, a);
 	case KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT:
-		err = dbg_device_snapshot(p, a);
-		break;
-	case KFD_IOC_DBG_TRAP_SET_FLAGS:
+		return dbg_device_snapshot(d, a);
+	case KFD_IOC_DBG_TRAP_SET_FLAGS: {
 		/* Flag bits 0 and 1 need capabilities that this part lacks. */
-		err = *(uint32_t *)a->raw & 3 ? -EACCES : 0;
+		bool refused = *(uint32_t *)a->raw & 3;
+
 		*(uint32_t *)a->raw = 0;
-		break;
+		return refused ? -EACCES : 0;
+	}
 	case KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE:
+		return dbg_launch_override(a);
 	case KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE:
 	case KFD_IOC_DBG_TRAP_SUSPEND_QUEUES:
 	case KFD_IOC_DBG_TRAP_RESUME_QUEUES:
 	case KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH:
 	case KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH:
-		err = -EOPNOTSUPP;
-		break;
-	default:
-		err = -EINVAL;
+		return -EOPNOTSUPP;
 	}
-out:
+	return -EINVAL;
+}
+
+KFD_HANDLER(dbg_trap)
+{
+	struct kfd_ioctl_dbg_trap_args *a = args;
+	bool self = (pid_t)a->pid == p->lead;
+	struct dbg_state *d = p->dbg;
+	long err;
+
+	if (!a->pid || a->pid > INT32_MAX || (kill((pid_t)a->pid, 0) && errno == ESRCH))
+		return -ESRCH;
+	if (!self) {
+		err = dbg_state_find((pid_t)a->pid, a->op == KFD_IOC_DBG_TRAP_ENABLE, &d);
+		if (err)
+			return err;
+	}
+	pthread_mutex_lock(&p->lock);
+	dbg_lock(d);
+	err = dbg_op(self ? p : NULL, d, a);
+	dbg_unlock(d);
 	pthread_mutex_unlock(&p->lock);
+	if (!self)
+		dbg_state_close(d);
 	return err;
 }
 

@@ -47,6 +47,7 @@ extern struct kfd_device kfd_device;
 /* ---- process -------------------------------------------------------------- */
 
 struct kfd_queue;
+struct dbg_state;
 struct kfd_event;
 struct kfd_bo;
 
@@ -103,10 +104,7 @@ struct kfd_process {
 	uint32_t evicted_bos; /* invalid userptr BOs and SVM ranges since the last restore */
 	bool restore_pending;
 
-	struct kfd_runtime_info runtime;
-	bool debug_enabled;
-	uint64_t dbg_exceptions;
-	int dbg_fd;
+	struct dbg_state *dbg; /* runtime and debugger */
 	bool criu_paused, profiler_lock;
 };
 
@@ -243,7 +241,6 @@ struct kfd_queue {
 	bool gws;
 	uint32_t cu_mask[32];
 	uint32_t cu_mask_bits;
-	uint64_t exceptions; /* mask not yet seen by anybody */
 	unsigned reports;    /* exceptions described in the log, the first also on the terminal */
 };
 
@@ -293,9 +290,16 @@ void timer_cancel(struct kfd_timer *t);
 void timers_after_fork(void);
 void timers_stop(void);
 
-/* Raises exceptions for a debugger that subscribed to one of them; true if it took them. Process
- * lock held. */
-bool dbg_raise(struct kfd_process *p, struct kfd_queue *q, uint64_t mask);
+/* Raises exceptions for a debugger that subscribed to one of them; true if it took them. q NULL: of
+ * the device (fault: what kind of memory violation) or the process. Process lock held. */
+bool dbg_raise(struct kfd_process *p, const struct kfd_queue *q, uint64_t mask,
+	       const struct kfd_hsa_memory_exception_data *fault);
+/* A queue is new, or has another ring. Process lock held. */
+void dbg_queue_changed(struct kfd_process *p, const struct kfd_queue *q);
+void dbg_queue_gone(struct kfd_process *p, const struct kfd_queue *q);
+int dbg_state_open(struct kfd_process *p);
+bool kfd_runtime_enabled(const struct kfd_process *p);
+bool kfd_runtime_ttmps(const struct kfd_process *p);
 
 /* Memory pressure as configured (evict.c): begins with the first queue. */
 void kfd_pressure_start(void);

@@ -70,6 +70,7 @@ static void vm_fault(struct kfd_process *p, const struct cp_irq *irq)
 		.va = f->va.a & ~4095ull,
 		.gpu_id = vgpu_props.gpu_id,
 	};
+	bool taken;
 
 	__atomic_fetch_add(&kfd_device.stats.vm_faults, 1, __ATOMIC_RELAXED);
 	log_fault(p, f, status);
@@ -81,11 +82,13 @@ static void vm_fault(struct kfd_process *p, const struct cp_irq *irq)
 		p->pdd.drm->fault_status = status;
 		p->pdd.drm->fault_vmhub = 0;
 	}
+	/* A debugger that asked for it decides what the process gets to know. */
+	taken = dbg_raise(p, NULL, KFD_EC_MASK(EC_DEVICE_MEMORY_VIOLATION), &data);
 	/* For good: nobody gives this count back. The event comes after the queues stopped. */
-	if (vgpu_rule(RULE_vm_fault_evicts))
+	if (!taken && vgpu_rule(RULE_vm_fault_evicts))
 		kfd_process_evict_queues(p, -1);
 	pthread_mutex_unlock(&p->lock);
-	if (vgpu_rule(RULE_vm_fault_event))
+	if (!taken && vgpu_rule(RULE_vm_fault_event))
 		kfd_event_memory_exception(p, &data);
 	smi_vmfault(p);
 }
@@ -107,14 +110,8 @@ static void queue_error(struct kfd_process *p, const struct cp_irq *irq)
 		vgpu_report("queue %u: %s", irq->queue_id, irq->text);
 	else if (irq->text[0])
 		vgpu_log("queue %u: %s", irq->queue_id, irq->text);
-	if (!q || p->runtime.runtime_state != DEBUG_RUNTIME_STATE_ENABLED ||
+	if (!q || dbg_raise(p, q, reason, NULL) || !kfd_runtime_enabled(p) ||
 	    !vgpu_rule(RULE_queue_error_to_runtime)) {
-		if (q)
-			q->exceptions |= reason;
-		pthread_mutex_unlock(&p->lock);
-		return;
-	}
-	if (dbg_raise(p, q, reason)) {
 		pthread_mutex_unlock(&p->lock);
 		return;
 	}

@@ -168,9 +168,13 @@ int kfd_open(struct kfd_process **out)
 	p->lead = getpid();
 	p->mm = vgpu_mm_generation();
 	p->pasid = ++kfd_device.next_pasid;
-	p->dbg_fd = -1;
 	p->pdd.doorbell_fd = -1;
 	p->n_pdds = vgpu_config.gpus;
+	err = dbg_state_open(p);
+	if (err) {
+		free(p);
+		goto out;
+	}
 	reserve_doorbells(&p->pdd);
 	read_comm(p->comm, p->lead);
 	__atomic_store_n(&current_process, p, __ATOMIC_RELEASE);

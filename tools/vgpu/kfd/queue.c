@@ -287,7 +287,7 @@ static void fill_mqd(struct kfd_queue *q, struct kfd_pdd *pdd,
 	}
 	m->tba = pdd->tba;
 	m->tma = pdd->tma;
-	m->ttmp_setup = q->process->runtime.ttmp_setup;
+	m->ttmp_setup = kfd_runtime_ttmps(q->process);
 	m->lds_base = vgpu_props.lds_base;
 	m->scratch_base = vgpu_props.scratch_base;
 }
@@ -360,6 +360,7 @@ static int create_locked(struct kfd_process *p, struct kfd_queue *q,
 	p->n_queues++;
 	pdd->queue_count++;
 	kfd_device.queue_count++;
+	dbg_queue_changed(p, q);
 	kfd_pressure_start();
 	return 0;
 
@@ -440,6 +441,7 @@ KFD_HANDLER(destroy_queue)
 	if (q->sdma)
 		p->pdd.sdma_past += kfd_queue_sdma_counter(q);
 	p->queues[q->id] = NULL;
+	dbg_queue_gone(p, q);
 	p->n_queues--;
 	p->pdd.queue_count--;
 	kfd_device.queue_count--;
@@ -479,6 +481,7 @@ static long update_locked(struct kfd_process *p, const struct kfd_ioctl_update_q
 	q->ring_size = a->ring_size;
 	q->percent = a->queue_percentage & 0xff;
 	q->priority = a->queue_priority;
+	dbg_queue_changed(p, q);
 	err = queue_unmap(q);
 	if (p->pdd.has_reset_queue)
 		return -EACCES;
