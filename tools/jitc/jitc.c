@@ -1,16 +1,26 @@
 /* vgpu-jitc: the virtual device's compiler. Reads kernels from the socket it was given and answers
- * with x86-64 objects. Started by libvgpu.so (tools/vgpu/isa/jit_server.c); nothing for people. */
+ * with x86-64 objects. Started by libvgpu.so (tools/vgpu/isa/jit_server.c); nothing for people.
+ *
+ * Each kernel is compiled in a child, with a bound on its processor time: one that LLVM takes too
+ * long over stays interpreted, and does not keep the next from being compiled. Where objects are
+ * kept, a lock beside each sees to it that a kernel is compiled once, however many processes want
+ * it at the same moment. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "isa/jit_internal.h"
 #include "isa/jit_server.h"
+
+#define CPU_SECONDS 60u
 
 struct code {
 	uint64_t base;
@@ -68,17 +78,11 @@ static bool give(const void *buf, size_t n)
 }
 
 /* Written beside and renamed: a reader sees a whole file or none. */
-static void keep(char *path, const void *object, size_t bytes)
+static void keep(const char *path, const void *object, size_t bytes)
 {
 	char tmp[4200];
 	int fd;
 
-	for (char *s = path + 1; *s; s++)
-		if (*s == '/') {
-			*s = 0;
-			mkdir(path, 0755);
-			*s = '/';
-		}
 	snprintf(tmp, sizeof(tmp), "%s.%ld", path, (long)getpid());
 	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
@@ -87,16 +91,89 @@ static void keep(char *path, const void *object, size_t bytes)
 		unlink(tmp);
 }
 
+/* Waits until nobody else compiles for this path. The lock goes with the descriptor. */
+static int lock(const char *path)
+{
+	char name[4200];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s.lock", path);
+	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd >= 0 && flock(fd, LOCK_EX)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* What another process kept meanwhile. */
+static bool kept(const char *path, void **object, size_t *bytes)
+{
+	struct stat st;
+	bool ok = false;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	if (!fstat(fd, &st) && st.st_size > 0 && st.st_size <= 64 << 20) {
+		*bytes = (size_t)st.st_size;
+		*object = malloc(*bytes);
+		ok = *object && read(fd, *object, *bytes) == (ssize_t)*bytes;
+	}
+	close(fd);
+	return ok;
+}
+
+static void make_folder(char *path)
+{
+	for (char *s = path + 1; *s; s++)
+		if (*s == '/') {
+			*s = 0;
+			mkdir(path, 0755);
+			*s = '/';
+		}
+}
+
+/* In the child: answers and ends. */
+static void compile(const struct jit_request *q, struct code *c, char *path)
+{
+	struct rlimit cpu = {.rlim_cur = CPU_SECONDS, .rlim_max = CPU_SECONDS + 1};
+	struct jit_reply a = {0};
+	struct jit_cfg cfg = {0};
+	void *object = NULL;
+	size_t bytes = 0;
+
+	if (path[0]) {
+		make_folder(path);
+		lock(path);
+	}
+	if (!path[0] || !kept(path, &object, &bytes)) {
+		setrlimit(RLIMIT_CPU, &cpu);
+		a.result = jit_cfg_build(fetch, c, q->base, &cfg);
+		if (!a.result && cfg.bytes != q->bytes) {
+			a.result = -EILSEQ;
+			snprintf(a.why, sizeof(a.why), "%u bytes of code, %u of them reachable",
+				 q->bytes, cfg.bytes);
+		}
+		if (!a.result)
+			a.result = jit_llvm_compile(&cfg, &q->shape, &object, &bytes, a.why,
+						    sizeof(a.why));
+		/* Before the answer: the client may be gone by now, the next one will want it. */
+		if (!a.result && path[0])
+			keep(path, object, bytes);
+	}
+	a.bytes = a.result ? 0 : (uint32_t)bytes;
+	_exit(give(&a, sizeof(a)) && (a.result || give(object, bytes)) ? 0 : 1);
+}
+
 static bool serve(void)
 {
 	char path[4096] = "";
 	struct jit_request q;
-	struct jit_reply a = {0};
-	struct jit_cfg cfg = {0};
 	struct code c = {0};
-	void *object = NULL;
-	size_t bytes = 0;
 	bool on = false;
+	int status;
+	pid_t pid;
 
 	if (!take(&q, sizeof(q)) || q.magic != JIT_SERVER_MAGIC || q.bytes > 1u << 20 ||
 	    q.path_bytes >= sizeof(path))
@@ -106,30 +183,36 @@ static bool serve(void)
 	c.p = malloc(q.bytes + 1);
 	if (!c.p || !take(c.p, q.bytes) || !take(path, q.path_bytes))
 		goto out;
-	a.result = jit_cfg_build(fetch, &c, q.base, &cfg);
-	if (!a.result && cfg.bytes != q.bytes) {
-		a.result = -EILSEQ;
-		snprintf(a.why, sizeof(a.why), "%u bytes of code, %u of them reachable", q.bytes,
-			 cfg.bytes);
+	pid = fork();
+	if (!pid)
+		compile(&q, &c, path);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		goto out;
+	if (WIFSIGNALED(status)) {
+		struct jit_reply a = {.result = -ETIME};
+
+		if (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL)
+			snprintf(a.why, sizeof(a.why), "takes more than %u s to compile",
+				 CPU_SECONDS);
+		else
+			snprintf(a.why, sizeof(a.why), "the compiler died of signal %d",
+				 WTERMSIG(status));
+		on = give(&a, sizeof(a));
+	} else {
+		on = WEXITSTATUS(status) == 0;
 	}
-	if (!a.result)
-		a.result = jit_llvm_compile(&cfg, &q.shape, &object, &bytes, a.why, sizeof(a.why));
-	if (!a.result)
-		a.bytes = (uint32_t)bytes;
-	/* Before the answer: the client may be gone by now, the next one will want it. */
-	if (!a.result && path[0])
-		keep(path, object, bytes);
-	on = give(&a, sizeof(a)) && (a.result || give(object, bytes));
 out:
-	jit_cfg_free(&cfg);
-	free(object);
 	free(c.p);
 	return on;
 }
 
 int main(void)
 {
+	char why[160];
+
 	signal(SIGPIPE, SIG_IGN);
+	/* Once, before the first child: they all share it. Its absence is each request's answer. */
+	jit_llvm_prepare(why, sizeof(why));
 	while (serve())
 		;
 	return 0;

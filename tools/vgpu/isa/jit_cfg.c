@@ -6,7 +6,8 @@
 
 #include "isa/jit_internal.h"
 
-#define MAX_BYTES (256u << 10) /* beyond this a kernel stays interpreted */
+#define MAX_BYTES (256u << 10) /* beyond this a kernel stays interpreted, */
+#define MAX_INSNS 6000u        /* and beyond this too: compile time grows faster than size */
 
 /* Dword states while exploring. */
 enum { SEEN = 1, LEADER = 2, RESUME = 4 };
@@ -25,8 +26,8 @@ struct explore {
 static bool is_uncond(unsigned op)
 {
 	return op == ISA_S_BRANCH || op == ISA_S_ENDPGM || op == ISA_S_ENDPGM_SAVED ||
-	       op == ISA_S_CODE_END || op == ISA_S_SETPC_B64 ||
-	       op == ISA_S_SWAPPC_B64 || op == ISA_S_RFE_B64;
+	       op == ISA_S_CODE_END || op == ISA_S_SETPC_B64 || op == ISA_S_SWAPPC_B64 ||
+	       op == ISA_S_RFE_B64;
 }
 
 static bool is_direct(unsigned op)
@@ -267,6 +268,9 @@ int jit_cfg_build(int (*fetch)(void *ctx, uint64_t pc, void *dst, size_t n), voi
 	r = explore(&e, &c, 0);
 	if (!r)
 		r = collect(&e, &c);
+	if (!r && c.n_insns > MAX_INSNS && !c.refusal[0])
+		snprintf(c.refusal, sizeof(c.refusal), "%u instructions, more than %u", c.n_insns,
+			 MAX_INSNS);
 	if (!r && !c.n_blocks && !c.refusal[0])
 		snprintf(c.refusal, sizeof(c.refusal), "no code at the entry");
 out:

@@ -48,6 +48,8 @@ void jit_cfg_free(struct jit_cfg *cfg);
 /* The function every object has. */
 #define JIT_ENTRY "kernel"
 
+/* In vgpu-jitc: loads LLVM. */
+int jit_llvm_prepare(char *why, size_t whylen);
 /* In vgpu-jitc: compiles cfg for waves of that shape into an x86-64 relocatable object (malloc'd)
  * with one function, JIT_ENTRY, of type jit_fn. 0 or -errno with why filled. */
 int jit_llvm_compile(const struct jit_cfg *cfg, const struct jit_shape *shape, void **object,

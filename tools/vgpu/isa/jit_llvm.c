@@ -690,6 +690,16 @@ static int emit_object(struct gen *g, void **object, size_t *bytes, char *why, s
 	return *object ? 0 : whyf(why, whylen, -ENOMEM, "no memory for %zu bytes", *bytes);
 }
 
+int jit_llvm_prepare(char *why, size_t whylen)
+{
+	int r;
+
+	pthread_mutex_lock(&host.lock);
+	r = host_init(why, whylen);
+	pthread_mutex_unlock(&host.lock);
+	return r;
+}
+
 int jit_llvm_compile(const struct jit_cfg *cfg, const struct jit_shape *shape, void **object,
 		     size_t *object_bytes, char *why, size_t whylen)
 {
