@@ -273,16 +273,18 @@ Test(run, disabled_kernels_run_on_the_cpu)
 	json_decref(b);
 }
 
-/* --device=virt and `vgpu -- ... --device=auto` make the same system calls on the device. */
+/* --device=virt and `vgpu -- ... --device=auto` make the same system calls on the device. How often
+ * one waits is the machine's affair: a step met by spinning needs no wait, one that takes more than
+ * a second two. */
 Test(run, virt_and_vgpu_leave_the_same_trace)
 {
 	struct result a, b;
 
 	a = shell("VGPU_TRACE=%s/a " BAREWAVE " run --json --device=virt -m " DEMO " --ids " PROMPT8
-		  " -n 3 >%s/out.a && cat %s/a",
+		  " -n 3 >%s/out.a && grep -v ' WAIT_EVENTS' %s/a",
 		  dir, dir, dir);
 	b = shell(BAREWAVE " vgpu --trace %s/b -- " BAREWAVE " run --json --device=auto -m " DEMO
-			   " --ids " PROMPT8 " -n 3 >%s/out.b && cat %s/b",
+			   " --ids " PROMPT8 " -n 3 >%s/out.b && grep -v ' WAIT_EVENTS' %s/b",
 		  dir, dir, dir);
 	cr_assert_eq(a.status, 0);
 	cr_assert_eq(b.status, 0);
