@@ -3,15 +3,18 @@
  *
  * Each kernel is compiled in a child, with a bound on its processor time: one that LLVM takes too
  * long over stays interpreted, and does not keep the next from being compiled. Where objects are
- * kept, a lock beside each sees to it that a kernel is compiled once, however many processes want
- * it at the same moment. */
+ * kept, one lock for the folder lets one compile run at a time: many short processes that want the
+ * same kernels get them compiled once, not once each. A client that ends takes its compile along,
+ * unless the compile has the lock: that one is finished for those who come next. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -91,19 +94,20 @@ static void keep(const char *path, const void *object, size_t bytes)
 		unlink(tmp);
 }
 
-/* Waits until nobody else compiles for this path. The lock goes with the descriptor. */
-static int lock(const char *path)
+/* Shared with the child: it has the folder's lock, or needs none and is worth finishing. */
+static int *has_lock;
+
+/* Waits until nobody else compiles for this folder. The lock goes with the process. */
+static void lock(const char *path)
 {
+	const char *slash = strrchr(path, '/');
 	char name[4200];
 	int fd;
 
-	snprintf(name, sizeof(name), "%s.lock", path);
+	snprintf(name, sizeof(name), "%.*s/lock", (int)(slash - path), path);
 	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd >= 0 && flock(fd, LOCK_EX)) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
+	if (fd >= 0 && !flock(fd, LOCK_EX))
+		__atomic_store_n(has_lock, 1, __ATOMIC_RELEASE);
 }
 
 /* What another process kept meanwhile. */
@@ -143,7 +147,7 @@ static void compile(const struct jit_request *q, struct code *c, char *path)
 	void *object = NULL;
 	size_t bytes = 0;
 
-	if (path[0]) {
+	if (path[0] && strchr(path, '/')) {
 		make_folder(path);
 		lock(path);
 	}
@@ -166,6 +170,22 @@ static void compile(const struct jit_request *q, struct code *c, char *path)
 	_exit(give(&a, sizeof(a)) && (a.result || give(object, bytes)) ? 0 : 1);
 }
 
+/* Waits for the child. Ends it when the client is gone and nobody would have the result. */
+static bool await(pid_t pid, int *status)
+{
+	struct pollfd p = {.fd = JIT_SERVER_FD, .events = POLLRDHUP};
+
+	for (;;) {
+		pid_t r = waitpid(pid, status, p.revents ? 0 : WNOHANG);
+
+		if (r)
+			return r == pid;
+		if (poll(&p, 1, 10) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR) &&
+		    !__atomic_load_n(has_lock, __ATOMIC_ACQUIRE))
+			kill(pid, SIGKILL);
+	}
+}
+
 static bool serve(void)
 {
 	char path[4096] = "";
@@ -183,10 +203,11 @@ static bool serve(void)
 	c.p = malloc(q.bytes + 1);
 	if (!c.p || !take(c.p, q.bytes) || !take(path, q.path_bytes))
 		goto out;
+	*has_lock = 0;
 	pid = fork();
 	if (!pid)
 		compile(&q, &c, path);
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+	if (pid < 0 || !await(pid, &status))
 		goto out;
 	if (WIFSIGNALED(status)) {
 		struct jit_reply a = {.result = -ETIME};
@@ -210,6 +231,10 @@ int main(void)
 {
 	char why[160];
 
+	has_lock = mmap(NULL, sizeof(*has_lock), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	if (has_lock == MAP_FAILED)
+		return 1;
 	signal(SIGPIPE, SIG_IGN);
 	/* Once, before the first child: they all share it. Its absence is each request's answer. */
 	jit_llvm_prepare(why, sizeof(why));
