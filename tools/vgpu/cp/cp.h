@@ -29,6 +29,8 @@ struct cp_mqd {
 	gva_t cwsr; /* save area */
 	uint32_t cwsr_bytes, ctl_stack_bytes;
 	uint32_t priority;
+	bool masked; /* SET_CU_MASK: bit k of wgp_mask is the k-th WGP as the kernel deals them */
+	uint32_t wgp_mask;
 	uint64_t tba, tma; /* second-level trap handler, read at wave launch and at a trap */
 	bool hangs;        /* configured: cannot be taken off */
 	bool ttmp_setup;   /* RUNTIME_ENABLE: TTMPs carry dispatch information */
@@ -69,6 +71,9 @@ struct cp_wave_state {
 };
 int cp_queue_wave_state(struct cp_queue *q, struct cp_wave_state *out);
 
+/* Waves of q that are in the machine now. */
+unsigned cp_queue_waves(struct cp_queue *q);
+
 /* ---- interrupts ---------------------------------------------------------- */
 
 enum cp_irq_kind {
@@ -98,6 +103,7 @@ void cp_stop(void);
 /* What ran, for the fidelity report and for tests. */
 struct cp_stats {
 	uint64_t packets, dispatches, groups, waves, insns, approximated, faults, unsupported;
+	uint64_t switches;    /* of queues that share places */
 	uint64_t saved_waves; /* by preemption, each time it was */
 };
 void cp_stats(struct cp_stats *out);

@@ -40,7 +40,6 @@ enum {
  * GRANULATED_LDS_SIZE and bit 31 are the CP's to fill. */
 #define RSRC2_MUST_BE_ZERO (1u << 6 | 3u << 13 | 0x1ffu << 15 | 1u << 31)
 
-#define LDS_MAX     (64u << 10)
 #define LDS_GRANULE 512u
 /* Shader engines; COMPUTE_TMPRING_SIZE.WAVES counts per engine (clients.md 4.5). */
 #define SHADER_ENGINES 2u
@@ -70,10 +69,6 @@ void cp_dispatch_sizes(struct cp_dispatch *d)
 {
 	unsigned lanes = d->wave64 ? 64 : 32;
 	unsigned items = d->wg[0] * d->wg[1] * d->wg[2];
-	/* A SIMD's file is 1536 registers of 32 lanes (0x60000 bytes per CU of two SIMDs), given
-	 * out in units of 24; it holds 16 waves at most. */
-	unsigned regs = (d->nvgpr * (d->wave64 ? 2 : 1) + 23) / 24 * 24;
-	unsigned per_simd = 1536 / regs, by_lds;
 
 	d->total = 1;
 	for (unsigned i = 0; i < 3; i++) {
@@ -81,16 +76,9 @@ void cp_dispatch_sizes(struct cp_dispatch *d)
 		d->total *= d->ngroups[i];
 	}
 	d->waves_full = (items + lanes - 1) / lanes;
-	if (per_simd > 16)
-		per_simd = 16;
-	d->waves_cap = vgpu_config.cus * 2 * per_simd;
-	if (d->lds_bytes) {
-		by_lds = vgpu_config.cus * LDS_MAX / d->lds_bytes * d->waves_full;
-		if (d->waves_cap > by_lds)
-			d->waves_cap = by_lds;
-	}
+	d->regs = cp_place_regs(d->nvgpr, d->wave64);
+	d->wgp_mode = d->rsrc1 >> 29 & 1;
 	d->next = d->done = 0;
-	d->waves_resident = 0;
 }
 
 /* Scratch for p out of what amd_queue_t offers. 1 ok, 0 more is needed, -1 failed. */
@@ -163,11 +151,11 @@ int cp_dispatch_decode(struct cp_queue *q, const struct cp_packet *p, struct cp_
 			      d->index, p->wg[0], p->wg[1], p->wg[2]);
 		return -1;
 	}
-	if (p->group_bytes > LDS_MAX) {
+	if (p->group_bytes > CP_LDS_BYTES) {
 		cp_queue_fail(
 			q, EC_GROUP_SEGMENT, INACTIVE_GROUP_MEMORY,
 			"dispatch packet %lu: %u bytes of group memory; wanted at most %u (gfx11)",
-			d->index, p->group_bytes, LDS_MAX);
+			d->index, p->group_bytes, CP_LDS_BYTES);
 		return -1;
 	}
 	if (!p->kernel_object || p->kernel_object % 64) {
@@ -319,8 +307,7 @@ static void wave_init(struct isa_wave *w, const struct isa_group *g, const struc
 	/* FLOAT_MODE, DX10_CLAMP, IEEE, FP16_OVFL and the exception enables. */
 	w->mode = cp_wave_mode(d);
 	w->status = STATUS_VALID | STATUS_TRAP_EN | (g->nwaves > 1 ? STATUS_IN_TG : 0);
-	w->hw_id1 = index & 31;
-	w->hw_id2 = (d->q->mqd.queue_id & 15) | (uint32_t)(g->index & 31) << 16;
+	cp_place_wave(g, index, w);
 	w->tba = d->tba;
 	w->tma = d->tma;
 	if (d->scratch_wave_bytes) {

@@ -25,6 +25,7 @@
 #define POLL_MIN_NS          5000u
 #define POLL_MAX_NS          2000000u
 #define DOORBELL_POLL_MIN_NS 50000u
+#define SWITCH_NS            500000u /* between two looks at who waits for a place */
 
 static struct {
 	pthread_mutex_t lock; /* list, start and stop */
@@ -72,7 +73,7 @@ bool cp_doorbell_take(struct cp_queue *q)
 
 void cp_queue_run(struct cp_queue *q)
 {
-	if (!q->mapped || q->failed)
+	if (!q->resident || q->failed)
 		return;
 	if (cp_doorbell_take(q))
 		q->rung = true;
@@ -128,7 +129,7 @@ static bool scan(uint64_t *wait, bool *busy)
 		before = q->rptr + q->next;
 		if (q->rung || q->poll)
 			cp_queue_run(q);
-		if (!q->poll || !q->mapped || q->failed) {
+		if (!q->poll || !q->resident || q->failed) {
 			q->poll_ns = 0;
 		} else {
 			/* Progress or news start the back-off anew. */
@@ -169,6 +170,9 @@ static void *cp_main(void *arg)
 			nap = NAP_MIN_NS;
 			expect = false;
 		}
+		/* More queues than places: those off the hardware have their turn. */
+		if (cp_mes_tick() && wait > SWITCH_NS)
+			wait = SWITCH_NS;
 		/* The pages stay open for a while. Short naps, no spinning: the core may be the
 		 * very one that the writer needs. With workgroups running there is no hurry to see
 		 * the next ring, and none to close before an expected one. */
@@ -224,6 +228,7 @@ static void forked(void)
 	E.kicked = false;
 	cp_irq_reset();
 	cp_workers_reset();
+	cp_mes_reset();
 	cp_watch_reset();
 	memset(&cp_stat, 0, sizeof(cp_stat));
 }

@@ -36,7 +36,15 @@ enum {
 #define CP_WINDOW         16
 #define CP_MES_TIMEOUT_NS 2100000000ull /* amdgpu/mes_v11_0.c: 2.1 s */
 #define CP_MAX_WAVES      32            /* 1024 work-items in wave32 */
+#define CP_LDS_BYTES      (64u << 10)   /* of a CU */
 #define CP_DOORBELL_IDLE  (~0ull)
+
+/* Where a workgroup is in the machine (place.c) [S]. */
+struct cp_place {
+	bool held;
+	uint8_t wgp, half, wg;
+	uint8_t seat[CP_MAX_WAVES]; /* SIMD [5:4], wave slot [3:0] */
+};
 
 struct isa_group {
 	struct isa_group *next;
@@ -49,6 +57,7 @@ struct isa_group {
 	uint8_t *lds, *waves; /* arenas, kept from group to group */
 	size_t lds_cap, waves_cap, stride;
 	uint16_t scratch_slot[CP_MAX_WAVES];
+	struct cp_place at;
 	struct count_wave count[CP_MAX_WAVES];
 };
 
@@ -72,7 +81,8 @@ struct cp_dispatch {
 	bool wave64, ttmp_setup;
 	uint32_t nvgpr, lds_bytes;
 	uint32_t waves_full; /* of a whole workgroup */
-	uint32_t waves_cap;  /* the machine holds this many waves of this kernel */
+	uint32_t regs;       /* of a SIMD's file, by one wave */
+	bool wgp_mode;
 	uint64_t tba, tma, lds_aperture, scratch_aperture;
 	uint32_t user_sgprs;
 	uint32_t user[32];
@@ -87,7 +97,6 @@ struct cp_dispatch {
 	bool listed;
 	struct cp_dispatch *link;
 	uint64_t total, next, done;
-	unsigned waves_resident;
 	struct isa_group *saved; /* preempted, can run on */
 	struct isa_group *stuck; /* every live wave is halted */
 };
@@ -123,6 +132,14 @@ struct cp_queue {
 	bool scratch_wait;
 	/* scratch slots in use by resident waves of this queue [S] */
 	uint64_t scratch_map[64];
+	unsigned waves; /* resident */
+	/* mes.c, under its lock but for resident, which is written under both */
+	bool resident; /* on the hardware */
+	uint8_t hqd, vmid;
+	uint64_t turns, turns_before; /* atomic: visits of its groups; those before it came on */
+	uint64_t level;               /* priority, with what it had gained by waiting */
+	uint64_t since;               /* on the hardware, or waiting for it */
+	struct cp_queue *mes_link;
 	/* PM4: shader registers and where the packet stream stands */
 	struct cp_pm4 *pm4;
 };
@@ -201,14 +218,35 @@ int cp_workers_start(unsigned n);
 void cp_workers_stop(void);
 void cp_workers_reset(void);
 void cp_sched_add(struct cp_dispatch *d);
-/* Takes q off and waits until nothing of it runs. False: a trap handler does not return. */
-bool cp_sched_stop(struct cp_queue *q);
+/* Takes q off and waits until nothing of it runs. False: a trap handler does not return; patient:
+ * within the time that MES has. */
+bool cp_sched_stop(struct cp_queue *q, bool patient);
 void cp_sched_resume(struct cp_queue *q); /* puts its unfinished dispatches back */
 void cp_sched_discard(struct cp_queue *q);
+unsigned cp_sched_waves(struct cp_queue *q); /* resident */
 
 /* ---- cwsr.c: q->lock held, nothing of q running */
 void cp_cwsr_save(struct cp_queue *q);
 void cp_cwsr_restore(struct cp_queue *q);
+
+/* ---- mes.c */
+void cp_mes_add(struct cp_queue *q);
+/* False: MES does not get it off. kill: its waves are not saved. */
+bool cp_mes_remove(struct cp_queue *q, bool kill);
+/* Gives waiting queues their turn. True: some have work and wait, come back in a quantum. CP thread
+ * only, without locks. */
+bool cp_mes_tick(void);
+void cp_mes_reset(void);
+
+/* ---- place.c: [S] */
+void cp_place_reset(void);
+unsigned cp_place_regs(unsigned nvgpr, bool wave64);
+/* False: an empty machine has no room for a workgroup of d. */
+bool cp_place_possible(const struct cp_dispatch *d);
+bool cp_place_take(struct isa_group *g);
+void cp_place_give(struct isa_group *g);
+/* Sets wave i's HW_ID registers. */
+void cp_place_wave(const struct isa_group *g, unsigned i, struct isa_wave *w);
 
 /* ---- statistics (relaxed atomics) */
 extern struct cp_stats cp_stat;

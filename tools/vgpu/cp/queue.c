@@ -66,17 +66,8 @@ int cp_queue_map(struct cp_queue *q)
 		return -EBUSY;
 	}
 	q->mapped = true;
-	/* MES polls the write pointer in memory when it maps a queue: what was rung while the
-	 * queue was away counts. */
-	q->rung = true;
-	/* A queue that faulted or failed stays down, as the kernel leaves it. */
-	if (!q->failed) {
-		cp_cwsr_restore(q);
-		__atomic_store_n(&q->preempt, q->failed, __ATOMIC_RELEASE);
-		if (!q->failed)
-			cp_sched_resume(q);
-	}
 	pthread_mutex_unlock(&q->lock);
+	cp_mes_add(q);
 	cp_engine_add(q);
 	cp_kick();
 	return 0;
@@ -109,24 +100,17 @@ int cp_queue_unmap(struct cp_queue *q)
 		r = -EINVAL;
 	else if (q->mqd.hangs || !vgpu_rule(RULE_mes_remove_queue))
 		r = -ETIMEDOUT;
-	if (!r) {
+	if (!r)
 		q->mapped = false;
-		/* Pairs with the workers' load between two quanta. */
-		__atomic_store_n(&q->preempt, true, __ATOMIC_RELEASE);
-	}
 	pthread_mutex_unlock(&q->lock);
 	if (r)
 		return r == -ETIMEDOUT ? no_answer(q) : r;
 	cp_engine_remove(q);
-	if (!cp_sched_stop(q)) {
-		vgpu_log("vgpu: queue %u cannot be taken off (a trap handler does not return)",
-			 q->mqd.queue_id);
-		return -ETIMEDOUT;
-	}
-	pthread_mutex_lock(&q->lock);
-	cp_cwsr_save(q);
-	pthread_mutex_unlock(&q->lock);
-	return 0;
+	if (cp_mes_remove(q, false))
+		return 0;
+	vgpu_log("vgpu: queue %u cannot be taken off (a trap handler does not return)",
+		 q->mqd.queue_id);
+	return -ETIMEDOUT;
 }
 
 void cp_queue_reset(struct cp_queue *q)
@@ -138,11 +122,10 @@ void cp_queue_reset(struct cp_queue *q)
 	q->mapped = false;
 	q->failed = true;
 	__atomic_store_n(&q->killed, true, __ATOMIC_RELAXED);
-	__atomic_store_n(&q->preempt, true, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&q->lock);
 	if (mapped)
 		cp_engine_remove(q);
-	cp_sched_stop(q);
+	cp_mes_remove(q, true);
 	cp_sched_discard(q);
 	q->in_area = false;
 }
@@ -186,6 +169,11 @@ int cp_queue_wave_state(struct cp_queue *q, struct cp_wave_state *out)
 out:
 	pthread_mutex_unlock(&q->lock);
 	return r;
+}
+
+unsigned cp_queue_waves(struct cp_queue *q)
+{
+	return cp_sched_waves(q);
 }
 
 /* ---- errors -------------------------------------------------------------- */

@@ -181,28 +181,37 @@ static struct isa_group *take(bool *fresh)
 	for (struct cp_dispatch *d = S.list; d; d = d->link) {
 		if (d->saved) {
 			g = d->saved;
+			if (!cp_place_take(g)) {
+				g = NULL;
+				continue;
+			}
 			d->saved = g->next;
 			g->next = NULL;
 			*fresh = false;
-		} else if (d->next < d->total &&
-			   (!d->waves_resident ||
-			    d->waves_resident + d->waves_full <= d->waves_cap)) {
+		} else if (d->next < d->total) {
 			g = group_new();
-			if (g && d->scratch_wave_bytes && !scratch_take(g, d)) {
-				group_free(g);
-				g = NULL;
-				continue; /* slots come back when resident ones end */
-			}
 			if (!g)
 				continue;
 			g->d = d;
+			/* Room and slots come back when resident ones end. */
+			if (d->scratch_wave_bytes && !scratch_take(g, d)) {
+				group_free(g);
+				g = NULL;
+				continue;
+			}
+			if (!cp_place_take(g)) {
+				scratch_give(g, d);
+				group_free(g);
+				g = NULL;
+				continue;
+			}
 			g->index = d->next++;
 			g->visits = 0;
 			*fresh = true;
 		} else {
 			continue;
 		}
-		d->waves_resident += d->waves_full;
+		d->q->waves += d->waves_full;
 		d->q->running++;
 		if (!d->saved && d->next == d->total)
 			list_remove(d);
@@ -226,7 +235,8 @@ static void put_away(struct isa_group *g, bool stuck)
 	struct cp_dispatch *d = g->d;
 
 	pthread_mutex_lock(&S.lock);
-	d->waves_resident -= d->waves_full;
+	d->q->waves -= d->waves_full;
+	cp_place_give(g);
 	if (stuck) {
 		g->next = d->stuck;
 		d->stuck = g;
@@ -252,7 +262,8 @@ static void ended(struct isa_group *g)
 	CP_COUNT(waves, g->nwaves);
 	CP_COUNT(insns, g->insns);
 	pthread_mutex_lock(&S.lock);
-	d->waves_resident -= d->waves_full;
+	d->q->waves -= d->waves_full;
+	cp_place_give(g);
 	scratch_give(g, d);
 	group_free(g);
 	last = ++d->done == d->total;
@@ -283,7 +294,7 @@ static void ended(struct isa_group *g)
 
 /* Waits until nothing of q runs. Only trap handlers can keep it: then MES waits its time, which a
  * clock that runs ahead spends in a moment. False: it gave up. With S.lock held. */
-static bool settle(struct cp_queue *q)
+static bool settle(struct cp_queue *q, bool patient)
 {
 	const uint64_t slice = 10000000u, patience = 20; /* ns; slices */
 	uint64_t start = vgpu_clock_ns();
@@ -302,6 +313,8 @@ static bool settle(struct cp_queue *q)
 			waited = 0;
 			continue;
 		}
+		if (!patient)
+			return false;
 		if (vgpu_config.clock_virtual && ++waited == patience)
 			vgpu_clock_advance(start + CP_MES_TIMEOUT_NS);
 		if (vgpu_clock_ns() - start >= CP_MES_TIMEOUT_NS)
@@ -310,7 +323,7 @@ static bool settle(struct cp_queue *q)
 	return true;
 }
 
-bool cp_sched_stop(struct cp_queue *q)
+bool cp_sched_stop(struct cp_queue *q, bool patient)
 {
 	bool stopped;
 
@@ -319,11 +332,21 @@ bool cp_sched_stop(struct cp_queue *q)
 		list_remove(&q->dispatch[i]);
 	/* Sleeping workers hold resident groups too. */
 	wake(2);
-	stopped = settle(q);
+	stopped = settle(q, patient);
 	for (unsigned i = 0; i < CP_WINDOW; i++)
 		list_remove(&q->dispatch[i]);
 	pthread_mutex_unlock(&S.lock);
 	return stopped;
+}
+
+unsigned cp_sched_waves(struct cp_queue *q)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&S.lock);
+	n = q->waves;
+	pthread_mutex_unlock(&S.lock);
+	return n;
 }
 
 void cp_sched_resume(struct cp_queue *q)
@@ -577,6 +600,7 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 			vm_port_bind(&k->smem);
 		}
 	}
+	__atomic_fetch_add(&d->q->turns, 1, __ATOMIC_RELAXED);
 	x->lds = g->lds;
 	x->lds_size = d->lds_bytes;
 	x->shared_base = d->lds_aperture;
@@ -702,6 +726,16 @@ static void rest(struct worker *k, uint64_t seen, uint64_t until)
 	pthread_mutex_unlock(&S.lock);
 }
 
+/* Tells the waves where they are; makes them, the first time. */
+static int seat(struct isa_group *g, bool fresh)
+{
+	if (fresh)
+		return cp_group_init(g, g->d, g->index);
+	for (unsigned i = 0; i < g->nwaves; i++)
+		cp_place_wave(g, i, group_wave(g, i));
+	return 0;
+}
+
 static void drop(struct worker *k, unsigned i)
 {
 	memmove(&k->resident[i], &k->resident[i + 1], (k->n - i - 1) * sizeof(*k->resident));
@@ -729,7 +763,7 @@ static void *worker_main(void *arg)
 			struct isa_group *g = take(&fresh);
 
 			k->grow = 0;
-			if (g && fresh && cp_group_init(g, g->d, g->index))
+			if (g && seat(g, fresh))
 				put_away(g, true); /* no memory: reported there */
 			else if (g)
 				k->resident[k->n++] = g;
@@ -781,7 +815,7 @@ static void *worker_main(void *arg)
 			struct isa_group *g = take(&fresh);
 
 			k->grow = 0;
-			if (g && fresh && cp_group_init(g, g->d, g->index))
+			if (g && seat(g, fresh))
 				put_away(g, true);
 			else if (g) {
 				k->resident[k->n++] = g;
@@ -858,6 +892,7 @@ void cp_workers_reset(void)
 	S.list = NULL;
 	S.asleep = 0;
 	S.spare = NULL;
+	cp_place_reset();
 	workers = NULL;
 	nworkers = 0;
 }

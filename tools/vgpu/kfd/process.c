@@ -481,6 +481,20 @@ static int queue_attr(struct kfd_process *p, const char *name, char *buf, size_t
 	return -ENOENT;
 }
 
+/* Waves in flight, in CUs of 32 (amdgpu_amdkfd_gfx_v11.c counts them in the machine). */
+static unsigned cu_occupancy(struct kfd_process *p)
+{
+	unsigned waves = 0;
+
+	for (unsigned i = 0, left = p->n_queues; left; i++) {
+		if (!p->queues[i])
+			continue;
+		left--;
+		waves += cp_queue_waves(p->queues[i]->cp);
+	}
+	return (waves + 31) / 32;
+}
+
 int kfd_proc_attr(const char *name, char *buf, size_t n)
 {
 	struct kfd_process *p = kfd_process_current();
@@ -511,7 +525,7 @@ int kfd_proc_attr(const char *name, char *buf, size_t n)
 		if (!strcmp(tail, "evicted_ms"))
 			r = snprintf(buf, n, "%llu\n", (unsigned long long)p->pdd.evicted_ms);
 		else if (!strcmp(tail, "cu_occupancy") && vgpu_kernel()->cu_occupancy)
-			r = snprintf(buf, n, "%d\n", 0);
+			r = snprintf(buf, n, "%u\n", cu_occupancy(p));
 	} else if (sscanf(name, "counters_%u/%31s", &gpu, tail) == 2 && gpu == id &&
 		   vgpu_props.svm) {
 		/* Retry faults and migrations do not exist on this part. */

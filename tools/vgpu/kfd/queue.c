@@ -552,6 +552,14 @@ KFD_HANDLER(set_cu_mask)
 	err = queue_unmap(q);
 	if (p->pdd.has_reset_queue)
 		err = -EACCES;
+	if (err)
+		goto out;
+	/* Pair by pair; bits beyond the mask are off, those beyond the CUs mean nothing. */
+	q->mqd.masked = true;
+	q->mqd.wgp_mask = 0;
+	for (uint32_t k = 0; 2 * k < count && 2 * k < vgpu_props.cus; k++)
+		q->mqd.wgp_mask |= (q->cu_mask[k / 16] >> 2 * k % 32 & 1) << k;
+	err = cp_queue_update(q->cp, &q->mqd);
 	if (!err)
 		err = queue_map(q);
 out:
