@@ -27,7 +27,7 @@ struct kfd_process_state {
 	uint64_t page_offset;       /* of its mmap on the render node */
 	bool page_mapped;
 	bool page_exposed; /* not mapped, and its address is not set aside either */
-	unsigned opens; /* struct kfd alive */
+	unsigned opens;    /* struct kfd alive */
 };
 /* Locks and returns this process's state (a forked child gets a fresh one); kfd_process_put()
  * unlocks. */

@@ -114,9 +114,9 @@ static uint32_t rng(void)
 /* Random bits, floats that are ordinary, and floats that are not. */
 static uint32_t any_value(void)
 {
-	static const uint32_t odd[] = {0,          0x80000000, 0x7f800000, 0xff800000, 0x7fc00001,
-				       0x00000001, 0x807fffff, 0x3f800000, 0x7f7fffff, 0x7c003c00,
-				       0xffffffff, 0x00010001};
+	static const uint32_t odd[] = {0,          0x80000000, 0x7f800000, 0xff800000,
+				       0x7fc00001, 0x00000001, 0x807fffff, 0x3f800000,
+				       0x7f7fffff, 0x7c003c00, 0xffffffff, 0x00010001};
 	uint32_t r = rng();
 
 	switch (r & 3) {
@@ -242,8 +242,8 @@ static void same(const struct result *got, const struct result *want, const char
 
 	cr_assert(g->state == w->state && g->stop == w->stop, "%s: state %u/%u, wanted %u/%u", who,
 		  g->state, g->stop, w->state, w->stop);
-	cr_assert(g->pc == w->pc, "%s: pc +0x%x, wanted +0x%x", who,
-		  (unsigned)(g->pc - J_TEXT), (unsigned)(w->pc - J_TEXT));
+	cr_assert(g->pc == w->pc, "%s: pc +0x%x, wanted +0x%x", who, (unsigned)(g->pc - J_TEXT),
+		  (unsigned)(w->pc - J_TEXT));
 	cr_assert(g->exec == w->exec && g->scc == w->scc && g->mode == w->mode &&
 			  g->status == w->status && g->trapsts == w->trapsts &&
 			  g->trap_id == w->trap_id && g->sleep_until == w->sleep_until,
@@ -477,7 +477,8 @@ Test(vgpu_jit, lockstep_notices, .fini = m_fini)
 	SAID(2, spoil_extra, "somewhere behind PC 0x100000000", "goes on with load of 4 bytes");
 	SAID(6, spoil_untouched, "somewhere behind PC 0x100000000", "v40 lane 31 is 0x00000005");
 	SAID(6, spoil_nan, "v9 lane 0 is 0x7fc00000 compiled, 0x00000000 interpreted");
-	SAID(4, spoil_scc, "somewhere behind PC 0x100000000", "scc is 0x1 compiled, 0x0 interpreted");
+	SAID(4, spoil_scc, "somewhere behind PC 0x100000000",
+	     "scc is 0x1 compiled, 0x0 interpreted");
 	SAID(4, spoil_store, "PC 0x100000004", "v3 lane 5 is 0x0000004d compiled");
 }
 

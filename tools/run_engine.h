@@ -16,8 +16,8 @@ struct run_options {
 	const char *disabled[16]; /* kernels or operations left to the CPU */
 	unsigned n_disabled;
 	struct bo_rules rules;
-	bool strict;             /* no allocation outside the plan */
-	uint64_t budget;         /* bytes of the whole process; 0: none */
+	bool strict;     /* no allocation outside the plan */
+	uint64_t budget; /* bytes of the whole process; 0: none */
 	struct load_opts load;
 	const char *ledger_path; /* save the ledger here before anything is freed */
 };

@@ -306,8 +306,8 @@ static __attribute__((noinline)) void run_wave64(struct isa_exec *x, const struc
 	x->half = 0;
 }
 
-static inline __attribute__((always_inline)) uint64_t
-run(struct isa_exec *x, struct isa_wave *w, uint64_t budget, const bool counted)
+static inline __attribute__((always_inline)) uint64_t run(struct isa_exec *x, struct isa_wave *w,
+							  uint64_t budget, const bool counted)
 {
 	uint64_t exec = 0, approximated = 0;
 	unsigned csr = _mm_getcsr();

@@ -20,9 +20,9 @@ struct jit_shape {
 };
 
 enum jit_mode {
-	JIT_OFF,   /* interpret everything */
-	JIT_ON,    /* compile in the background what is hot */
-	JIT_EAGER, /* compile at first use, waiting for it: for tests and benchmarks */
+	JIT_OFF,      /* interpret everything */
+	JIT_ON,       /* compile in the background what is hot */
+	JIT_EAGER,    /* compile at first use, waiting for it: for tests and benchmarks */
 	JIT_LOCKSTEP, /* the same, and interpret everything too, stopping where they differ */
 };
 

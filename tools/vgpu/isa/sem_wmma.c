@@ -354,10 +354,9 @@ static inline void wmma_int(struct isa_exec *x, const struct isa_insn *in, unsig
 						ar, _mm256_load_si256((__m256i *)&b[k][8 * j])));
 		}
 		for (unsigned j = 0; j < 2; j++)
-			_mm256_store_si256(
-				(__m256i *)&d[r][8 * j],
-				add_sat(s[j], _mm256_load_si256((__m256i *)&c[r][8 * j]),
-					in->clamp));
+			_mm256_store_si256((__m256i *)&d[r][8 * j],
+					   add_sat(s[j], _mm256_load_si256((__m256i *)&c[r][8 * j]),
+						   in->clamp));
 	}
 	EACH_REGISTER
 	for (unsigned r = 0; r < N; r++)

@@ -71,7 +71,7 @@ struct kfd_pdd {
 	uint64_t tba, tma;
 	uint32_t default_policy, alternate_policy;
 	bool gws;
-	bool has_reset_queue; /* its queues cannot be changed any more */
+	bool has_reset_queue;    /* its queues cannot be changed any more */
 	struct gem *cwsr_kernel; /* first-level trap handler pages */
 	struct kfd_bo *bo_list;  /* all BOs of the process, newest first */
 };
@@ -241,7 +241,7 @@ struct kfd_queue {
 	bool gws;
 	uint32_t cu_mask[32];
 	uint32_t cu_mask_bits;
-	unsigned reports;    /* exceptions described in the log, the first also on the terminal */
+	unsigned reports; /* exceptions described in the log, the first also on the terminal */
 };
 
 struct kfd_queue *kfd_queue_by_id(struct kfd_process *p, uint32_t id);

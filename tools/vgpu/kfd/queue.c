@@ -428,7 +428,8 @@ KFD_HANDLER(destroy_queue)
 	}
 	err = queue_unmap(q);
 	if (err)
-		vgpu_log("amdgpu: Pasid 0x%x destroy queue %u failed, ret %ld", p->pasid, q->id, err);
+		vgpu_log("amdgpu: Pasid 0x%x destroy queue %u failed, ret %ld", p->pasid, q->id,
+			 err);
 	/* EIO (a reset is on): destroyed all the same, and the error is returned. MES's own error is
 	 * none that pqm_destroy_queue() expects: the id stays, what it held goes. */
 	if (err && err != -ETIME && err != -EIO) {

@@ -109,7 +109,7 @@ static inline void vm_load_run16(const uint8_t *host, uint32_t *data)
 		uint32_t *d = data + 16 * h;
 
 #define VM_COMPONENT(c)                                                                            \
-	*(v16 *)(d + (c)*VM_LANES) = __builtin_shufflevector(                                      \
+	*(v16 *)(d + (c) * VM_LANES) = __builtin_shufflevector(                                    \
 		w, w, (c), (c) + 4, (c) + 8, (c) + 12, (c) + 16, (c) + 20, (c) + 24, (c) + 28,     \
 		(c) + 32, (c) + 36, (c) + 40, (c) + 44, (c) + 48, (c) + 52, (c) + 56, (c) + 60)
 		VM_COMPONENT(0);
