@@ -199,7 +199,7 @@ kfdtest() {
 	fi
 	# Without an instruction set exactly those may pass that cannot notice. Timeouts are short: a
 	# dispatch that does not come never comes.
-	HSA_DEBUG=1 tests/clients/each.sh $DIR/kfdtest-noisa 20 \
+	HSA_DEBUG=1 tests/clients/each.sh $DIR/kfdtest-noisa 15 \
 		<(awk -F'\t' '!/^#/ && $3 != "-"' tests/clients/kfdtest.tsv) -- \
 		build/barewave vgpu --set $KFDTEST_SET,isa=0 -- "$KFDTEST" --node=1 --gtest_filter=@ \
 		>$DIR/kfdtest-noisa.tsv
