@@ -159,19 +159,25 @@ Test(prof, own_kernels_and_buffers_have_names)
 	for (size_t i = 0; i < sizeof(kernels) / sizeof(*kernels); i++) {
 		bool found = false;
 
-		json_array_foreach(json_object_get(p, "kernels"), j, o) found |=
-			!strcmp(name_of(o), kernels[i]);
+		json_array_foreach(json_object_get(p, "kernels"), j, o)
+		{
+			found |= !strcmp(name_of(o), kernels[i]);
+		}
 		cr_expect(found, "no kernel %s", kernels[i]);
 	}
 	for (size_t i = 0; i < sizeof(buffers) / sizeof(*buffers); i++) {
 		bool found = false;
 
-		json_array_foreach(json_object_get(p, "buffers"), j, o) found |=
-			!strcmp(name_of(o), buffers[i]);
+		json_array_foreach(json_object_get(p, "buffers"), j, o)
+		{
+			found |= !strcmp(name_of(o), buffers[i]);
+		}
 		cr_expect(found, "no buffer %s", buffers[i]);
 	}
-	json_array_foreach(json_object_get(p, "buffers"), j, o) if (!strcmp(name_of(o), "weights"))
+	json_array_foreach(json_object_get(p, "buffers"), j, o)
 	{
+		if (strcmp(name_of(o), "weights"))
+			continue;
 		cr_expect(json_is_true(json_object_get(o, "never_written")));
 		cr_expect(!json_is_true(json_object_get(o, "never_read")));
 		/* every weight is read, but for the last line's padding */

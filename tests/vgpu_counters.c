@@ -323,9 +323,11 @@ static json_t *buffer_of(json_t *j, uint64_t va)
 	size_t i;
 
 	snprintf(want, sizeof(want), "0x%llx", (unsigned long long)va);
-	json_array_foreach(
-		json_object_get(j, "buffers"), i,
-		b) if (!strcmp(json_string_value(json_object_get(b, "va")), want)) return b;
+	json_array_foreach(json_object_get(j, "buffers"), i, b)
+	{
+		if (!strcmp(json_string_value(json_object_get(b, "va")), want))
+			return b;
+	}
 	cr_assert(false, "no buffer at %s", want);
 	return NULL;
 }

@@ -127,5 +127,8 @@ void prof_name_kernels(const struct prof_names *n, json_t *report)
 	json_t *k;
 	size_t i;
 
-	json_array_foreach(json_object_get(report, "kernels"), i, k) name_kernel(n, k);
+	json_array_foreach(json_object_get(report, "kernels"), i, k)
+	{
+		name_kernel(n, k);
+	}
 }

@@ -82,11 +82,12 @@ static const char *bound(const json_t *estimate)
 
 	if (*word(estimate, "bound"))
 		return word(estimate, "bound");
-	json_object_foreach((json_t *)sub(estimate, "bound_by"), name,
-			    v) if (json_integer_value(v) > most)
+	json_object_foreach((json_t *)sub(estimate, "bound_by"), name, v)
 	{
-		most = json_integer_value(v);
-		best = name;
+		if (json_integer_value(v) > most) {
+			most = json_integer_value(v);
+			best = name;
+		}
 	}
 	return best;
 }
@@ -266,7 +267,9 @@ static void print_opcodes(const json_t *f, const char *name)
 	size_t i;
 
 	json_array_foreach((json_t *)sub(f, name), i, o)
+	{
 		printf("    %-32s %" PRId64 "\n", word(o, "opcode"), get(o, "count"));
+	}
 }
 
 void prof_print_fidelity(const json_t *report)
@@ -291,6 +294,8 @@ void prof_print_fidelity(const json_t *report)
 	       get(f, "packets"), get(f, "dispatches"), get(f, "faults"), get(f, "unsupported"));
 	puts("  not modelled");
 	json_array_foreach((json_t *)sub(f, "not_modelled"), i, v)
+	{
 		printf("    %s\n", json_string_value(v));
+	}
 	putchar('\n');
 }

@@ -16,7 +16,8 @@ static const char help[] =
 	"  --set KEY=VALUE[,KEY=VALUE]\n"
 	"                    single settings over the file's; may be repeated (VGPU_SET)\n"
 	"  --trace FILE      writes every call the device answers (VGPU_TRACE)\n"
-	"  --fidelity        at exit, prints on stderr what ran exactly, approximately, or not at all;\n"
+	"  --fidelity        at exit, prints on stderr what ran exactly, approximately, or not at "
+	"all;\n"
 	"                    everything is interpreted (docs/prof.md)\n"
 	"  --help            this text\n\n"
 	"The exit status is PROGRAM's; 2 for wrong usage of this command, 1 if PROGRAM cannot be\n"
@@ -53,9 +54,12 @@ static int run_reported(char *const *argv)
 	int rc = prof_run(argv, "VGPU_FIDELITY", false, &reports);
 
 	fflush(stdout);
-	if (reports && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
+	if (reports && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0) {
 		json_array_foreach(reports, i, one)
+		{
 			prof_print_fidelity(one);
+		}
+	}
 	json_decref(reports);
 	return rc;
 }
@@ -63,12 +67,9 @@ static int run_reported(char *const *argv)
 static int run(const struct command *self, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"config", required_argument, NULL, 'c'},
-		{"set", required_argument, NULL, 's'},
-		{"trace", required_argument, NULL, 't'},
-		{"fidelity", no_argument, NULL, 'f'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"config", required_argument, NULL, 'c'}, {"set", required_argument, NULL, 's'},
+		{"trace", required_argument, NULL, 't'},  {"fidelity", no_argument, NULL, 'f'},
+		{"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
 	};
 	int o, rc = TOOL_OK;
 	bool fidelity = false;

@@ -358,7 +358,7 @@ static void measure_start(void)
 static double decode(const char *model, unsigned tokens, const char *prompt)
 {
 	char cmd[8000], *text;
-	size_t n = 0, cap = 1 << 20;
+	const size_t cap = 1 << 20;
 	double v = -1;
 	FILE *p;
 
@@ -371,8 +371,7 @@ static double decode(const char *model, unsigned tokens, const char *prompt)
 	if (p && text) {
 		const char *at;
 
-		n = fread(text, 1, cap - 1, p);
-		text[n] = 0;
+		text[fread(text, 1, cap - 1, p)] = 0;
 		at = strstr(text, "\"tokens_per_second\":");
 		if (at)
 			v = strtod(strchr(at, ':') + 1, NULL);

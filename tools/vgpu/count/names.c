@@ -110,7 +110,7 @@ static bool pread_all(int fd, void *to, uint64_t n, uint64_t at)
 
 void count_ledger_names(void)
 {
-	struct ledger_header h;
+	struct ledger_header h = {0};
 	struct ledger_entry *e = NULL;
 	struct owners o = {0};
 
@@ -119,7 +119,7 @@ void count_ledger_names(void)
 	if (!pread_all(ledger_fd, &h, sizeof(h), 0) || memcmp(h.magic, LEDGER_MAGIC, 8) ||
 	    h.version != LEDGER_VERSION || h.entry_bytes != sizeof(*e) || h.count > 1u << 24)
 		goto out;
-	e = malloc(h.count * sizeof(*e) + 1);
+	e = calloc(h.count + 1, sizeof(*e));
 	if (!e || !pread_all(ledger_fd, e, h.count * sizeof(*e), h.header_bytes))
 		goto out;
 	for (uint64_t i = 0; i < h.count; i++)
