@@ -95,6 +95,16 @@ bench-vgpu: all $(B)/tests/bench_vgpu $(B)/tests/make_model ## measure the virtu
 check-memory: $(B)/barewave $(B)/libvgpu.so $(B)/tests/virt_footprint $(B)/tests/make_model ## footprint on a 4B-shaped model: 2.4 GB of disk, minutes
 	@CHECK_MEMORY=1 $(B)/barewave vgpu -- $(B)/tests/virt_footprint --jobs 1
 
+# FIRST and SEEDS choose others: make check-corpus FIRST=100000 SEEDS=20000
+FIRST    ?= 0
+SEEDS    ?= 4000
+.PHONY: check-corpus
+check-corpus: all $(B)/tests/corpus_gen $(B)/tests/corpus_run ## thousands of generated kernels against the host (long)
+	@seq $(FIRST) 20 $$(($(FIRST) + $(SEEDS) - 1)) | xargs -P $$(nproc) -I{} \
+		scripts/corpus.sh {} 20 "0 1 2 3" 0
+	@seq $(FIRST) 10 $$(($(FIRST) + $(SEEDS) / 10 - 1)) | xargs -P $$(nproc) -I{} \
+		scripts/corpus.sh {} 10 "1 3" "2 3" small
+
 check-unit: tests-unit ## the host-only tests alone
 	@tests/run.sh unit
 
@@ -185,6 +195,16 @@ $(B)/tests/libinject.so: tests/inject.c
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes -shared -fPIC $< -ldl -o $@
 
+# Generated kernels, compared with the host: tests/corpus.
+$(B)/tests/corpus_gen: tests/corpus/gen.c
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) $(DEPS) $< -o $@
+
+$(B)/tests/corpus_run: tests/corpus/run.c $(B)/libbarewave.a
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) $(PKGINC) $(DEPS) $< $(B)/libbarewave.a $(PKGLIB) -ldl -lm -o $@
+
+$(B)/tests/e2e_corpus: $(B)/tests/corpus_gen $(B)/tests/corpus_run
 $(B)/tests/e2e_%: tests/e2e_%.c
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(PKGINC) $(DEPS) $< $(PKGLIB) -lcriterion -lm -o $@
