@@ -159,11 +159,13 @@ void cp_mes_add(struct cp_queue *q)
 		go_on(q);
 		return;
 	}
+	pthread_mutex_lock(&q->lock);
+	q->rung = true; /* its write pointer wants a look, here or at its turn */
+	pthread_mutex_unlock(&q->lock);
 	pthread_mutex_lock(&M.lock);
 	q->mes_link = M.list;
 	M.list = q;
 	q->since = vgpu_clock_ns();
-	__atomic_store_n(&q->rung, true, __ATOMIC_RELAXED); /* its write pointer wants a look */
 	__atomic_fetch_add(&M.waiting, 1, __ATOMIC_RELAXED);
 	hqd = free_hqd();
 	vmid = vmid_for(q->mqd.vm);
@@ -216,11 +218,11 @@ bool cp_mes_remove(struct cp_queue *q, bool kill)
 /* What a queue has to do: 0 nothing, 1 it waits for memory to change, 2 work. */
 static unsigned need(struct cp_queue *q)
 {
+	bool ring = cp_doorbell_take(q);
 	unsigned n;
 
-	if (cp_doorbell_take(q))
-		__atomic_store_n(&q->rung, true, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&q->lock);
+	q->rung |= ring;
 	n = q->failed ? 0 : q->rung || q->in_flight ? 2 : q->poll ? 1 : 0;
 	pthread_mutex_unlock(&q->lock);
 	return n;
