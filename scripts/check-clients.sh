@@ -41,19 +41,6 @@ vgpu() { # settings, command...
 	timeout -k 10 300 build/barewave vgpu ${set:+--set "$set"} -- "$@" </dev/null
 }
 
-install_packages() {
-	local p missing=() root=()
-	while read -r p; do
-		[ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || missing+=("$p")
-	done < <(grep -v '^#' scripts/packages-clients.txt)
-	[ ${#missing[@]} -gt 0 ] || return 0
-	[ "$(id -u)" -eq 0 ] || root=(sudo -n)
-	say "installing ${missing[*]}" >&2
-	"${root[@]}" apt-get update -q >/dev/null
-	DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get install -y -q --no-install-recommends \
-		"${missing[@]}" >/dev/null || exit 1
-}
-
 build() { # client, libraries
 	local flags="-std=gnu11 -D_GNU_SOURCE -O1 -g -I. -Wall -Wextra -Werror -Wshadow
 		-Wstrict-prototypes -Wmissing-prototypes -Wvla"
@@ -150,7 +137,7 @@ quiet() {
 	else
 		fail "no interference"
 	fi
-	sed 's/^/      /' <<<"$out"
+	awk '{ print "      " $0 }' <<<"$out"
 }
 
 # ---- kfdtest ----
@@ -203,10 +190,12 @@ kfdtest() {
 		<(awk -F'\t' '!/^#/ && $3 != "-"' tests/clients/kfdtest.tsv) -- \
 		build/barewave vgpu --set $KFDTEST_SET,isa=0 -- "$KFDTEST" --node=1 --gtest_filter=@ \
 		>$DIR/kfdtest-noisa.tsv
-	out=$(awk -F'\t' '$2 == "pass" { n++; print "  passes without an instruction set: " $1 }
-		END { exit n > 0 }' $DIR/kfdtest-noisa.tsv) &&
-		pass "kfdtest without an instruction set: $(wc -l <$DIR/kfdtest-noisa.tsv) tests fail, as they must" ||
+	if out=$(awk -F'\t' '$2 == "pass" { n++; print "  passes without an instruction set: " $1 }
+		END { exit n > 0 || !NR }' $DIR/kfdtest-noisa.tsv); then
+		pass "kfdtest without an instruction set: $(wc -l <$DIR/kfdtest-noisa.tsv) tests fail, as they must"
+	else
 		fail "kfdtest without an instruction set: $out"
+	fi
 }
 
 # ---- ROCr ----
@@ -255,7 +244,7 @@ if [ ! -x build/barewave ] || [ ! -e build/libvgpu.so ]; then
 	exit 2
 fi
 mkdir -p $DIR
-install_packages
+scripts/setup.sh scripts/packages-clients.txt || exit 2
 for part in $ONLY; do
 	case $part in
 	debian | same | quiet | kfdtest | hsa) $part ;;

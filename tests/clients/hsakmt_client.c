@@ -431,9 +431,9 @@ static void load_code(const char *path)
 	free(elf);
 }
 
-static void vecadd_fill(struct vecadd_args *k, char *data)
+static void vecadd_fill(struct vecadd_args *k, void *data)
 {
-	float *a = (float *)data, *b = a + N, *c = b + N;
+	float *a = data, *b = a + N, *c = b + N;
 
 	for (unsigned i = 0; i < N; i++) {
 		a[i] = (float)i;
@@ -477,7 +477,7 @@ static void pm4(void)
 	HsaEvent *e = event(HSA_EVENTTYPE_SIGNAL, false);
 	volatile uint32_t *word = shared_memory(PAGE, true);
 	volatile uint64_t *stamp = (volatile uint64_t *)(word + 16);
-	char *data = shared_memory(4 * PAGE, false);
+	void *data = shared_memory(4 * PAGE, false);
 	struct vecadd_args *k = shared_memory(PAGE, false);
 	uint32_t mask[2] = {0xf, 0};
 
@@ -593,7 +593,8 @@ static void aql_submit(struct queue_page *p, const HsaQueueResource *q, const vo
 static void aql(void)
 {
 	struct queue_page *p = shared_memory(PAGE, true);
-	char *ring = shared_memory(PAGE, false), *data = shared_memory(4 * PAGE, false);
+	char *ring = shared_memory(PAGE, false);
+	void *data = shared_memory(4 * PAGE, false);
 	struct vecadd_args *k = shared_memory(PAGE, false);
 	HsaEvent *e = event(HSA_EVENTTYPE_SIGNAL, false);
 	HsaQueueResource q;

@@ -4,6 +4,7 @@
 #
 # One line per workload on stdout: name, exit status, and what the workload printed.
 set -u
+# shellcheck disable=SC2012,SC2016,SC2028,SC1003,SC2086 # what is printed is the point
 export LC_ALL=C TZ=UTC GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
 export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
 export GIT_AUTHOR_DATE='2024-01-01T00:00:00Z' GIT_COMMITTER_DATE='2024-01-01T00:00:00Z'

@@ -159,7 +159,7 @@ static bool traced_by_us(pid_t pid)
 int dbg_state_find(pid_t pid, bool make, struct dbg_state **out)
 {
 	uint64_t theirs = library(pid), ours = library(getpid());
-	struct anchor a;
+	struct anchor a = {0};
 	struct iovec local = {&a, sizeof(a)}, remote;
 	bool traced = traced_by_us(pid);
 	int err;
