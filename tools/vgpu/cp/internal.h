@@ -213,6 +213,11 @@ int cp_group_init(struct isa_group *g, struct cp_dispatch *d, uint64_t index);
 bool cp_trap_enter(struct isa_wave *w, unsigned trap_id);
 const char *cp_exception_name(unsigned code); /* of a wave, 1.. */
 
+/* ---- wave.c */
+void cp_wave_hooks(struct isa_exec *x); /* what x calls for messages and clocks */
+/* Deals with a halted wave. True: it runs on (in its trap handler). */
+bool cp_wave_stopped(struct isa_exec *x, struct isa_group *g, struct isa_wave *w);
+
 /* ---- workers.c */
 int cp_workers_start(unsigned n);
 void cp_workers_stop(void);
@@ -221,6 +226,7 @@ void cp_sched_add(struct cp_dispatch *d);
 /* Takes q off and waits until nothing of it runs. False: a trap handler does not return; patient:
  * within the time that MES has. */
 bool cp_sched_stop(struct cp_queue *q, bool patient);
+void cp_sched_unlist(struct cp_queue *q); /* hands out nothing more of q */
 void cp_sched_resume(struct cp_queue *q); /* puts its unfinished dispatches back */
 void cp_sched_discard(struct cp_queue *q);
 unsigned cp_sched_waves(struct cp_queue *q); /* resident */
