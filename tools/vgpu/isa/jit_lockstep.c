@@ -26,6 +26,7 @@ struct lockstep {
 	uint8_t *old_lds, *lds;
 };
 
+/* The questions go to the real context: its owner finds itself by it. */
 static struct lockstep *of(struct isa_exec *x)
 {
 	return (struct lockstep *)x; /* x is the first member */
@@ -34,17 +35,21 @@ static struct lockstep *of(struct isa_exec *x)
 static void tape_sendmsg(struct isa_exec *x, uint32_t simm, uint32_t m0)
 {
 	struct lockstep *t = of(x);
-	uint64_t none = 0;
+	uint64_t status = 0;
 
-	vm_tape_ask(&t->tape, ASK_SENDMSG, simm, m0, &none);
-	if (!t->tape.replay)
-		t->real->sendmsg(x, simm, m0);
+	/* Giving the registers back shows in STATUS. */
+	if (!t->tape.replay) {
+		t->real->sendmsg(t->real, simm, m0);
+		status = x->w->status;
+	}
+	vm_tape_ask(&t->tape, ASK_SENDMSG, simm, m0, &status);
+	x->w->status = (uint32_t)status;
 }
 
 static uint64_t tape_msg_rtn(struct isa_exec *x, uint32_t msg)
 {
 	struct lockstep *t = of(x);
-	uint64_t v = t->tape.replay ? 0 : t->real->msg_rtn(x, msg);
+	uint64_t v = t->tape.replay ? 0 : t->real->msg_rtn(t->real, msg);
 
 	vm_tape_ask(&t->tape, ASK_MSG_RTN, msg, 0, &v);
 	return v;
@@ -53,7 +58,7 @@ static uint64_t tape_msg_rtn(struct isa_exec *x, uint32_t msg)
 static uint64_t tape_realtime(struct isa_exec *x)
 {
 	struct lockstep *t = of(x);
-	uint64_t v = t->tape.replay ? 0 : t->real->realtime(x);
+	uint64_t v = t->tape.replay ? 0 : t->real->realtime(t->real);
 
 	vm_tape_ask(&t->tape, ASK_REALTIME, 0, 0, &v);
 	return v;
@@ -80,6 +85,7 @@ static struct lockstep *start(struct isa_exec *x, struct isa_wave *w)
 	memset(t, 0, sizeof(*t));
 	t->x = *x;
 	t->real = x;
+	x->w = w;
 	t->x.w = w;
 	t->x.imem = x->imem ? x->imem : x->smem;
 	vm_front_init(&t->vmem, x->vmem, &t->tape);
