@@ -37,6 +37,35 @@ Test(e2e_isa, public_vectors)
 	cr_assert(rc == 0 && failed == 0 && passed == 392, "%s", last);
 }
 
+/* The same bodies compiled, half of them in each of two tests that run side by side. */
+static void compiled(unsigned part)
+{
+	const char *file = testdata("isa-vectors/gfx11-half.json");
+	unsigned passed = 0, failed = 1;
+	char command[4200], last[400];
+	int rc;
+
+	if (!file) {
+		fprintf(stderr, "SKIP: e2e_isa: isa-vectors/gfx11-half.json is not here\n");
+		cr_skip_test("no vectors");
+	}
+	snprintf(command, sizeof(command), "build/tests/isa_vectors --jit --part %u/2 '%s'", part,
+		 file);
+	rc = run(command, last, sizeof(last));
+	cr_assert(sscanf(last, "%u passed, %u failed", &passed, &failed) == 2, "%s", last);
+	cr_assert(rc == 0 && failed == 0 && passed == 196, "%s", last);
+}
+
+Test(e2e_isa, public_vectors_compiled_even)
+{
+	compiled(0);
+}
+
+Test(e2e_isa, public_vectors_compiled_odd)
+{
+	compiled(1);
+}
+
 /* A vector that states something else than the instruction does must fail, with its id. */
 Test(e2e_isa, wrong_vector_fails)
 {

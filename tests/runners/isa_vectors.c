@@ -1,4 +1,8 @@
-/* Runs instruction vectors on the interpreter: isa_vectors FILE...
+/* Runs instruction vectors: isa_vectors [--jit|--lockstep] [--part I/N] FILE...
+ *
+ * On the interpreter, or with the body compiled (--jit), or both at once, compared block by block
+ * (--lockstep); pro and epi, which are the same for most, are interpreted. A vector whose body the
+ * compiler refuses fails. --part: every Nth vector, from the Ith on.
  *
  * FILE is JSON: {"meta": {...}, "vectors": [{"id", "kind", "lanes", "pro", "body", "epi", "out",
  * "checked", "addr_dep", "exact", "tol", "out_reg"}]}. A vector is one workgroup of `lanes`
@@ -16,6 +20,7 @@
 #include <string.h>
 
 #include "isa/isa.h"
+#include "isa/jit.h"
 #include "vm/vm.h"
 
 enum {
@@ -119,13 +124,42 @@ static void wave_start(struct machine *m, unsigned i, unsigned lanes)
 		w->v[0][l] = 32 * i + l;
 }
 
-/* Runs all waves to their end, barriers included. NULL, or why one stopped. */
-static const char *run(struct machine *m, unsigned lanes, char *why, size_t n)
+/* The three parts of a program, each followed by an s_endpgm of ours. */
+struct part {
+	uint32_t start, end;
+};
+
+static const char *stopped(struct machine *m, const struct isa_wave *w, char *why, size_t n)
 {
 	static const char *const stops[] = {"halted",       "unsupported", "illegal instruction",
 					    "memory fault", "fetch fault", "trap"};
-	unsigned waves = (lanes + 31) / 32, ended = 0, waiting = 0;
+	uint32_t words[4] = {0};
+	char text[160];
 
+	if (w->stop == STOP_DIFFERS)
+		return jit_difference();
+	vm_read(&m->imem, VM_FETCH, gva(w->pc), words, sizeof(words), 0);
+	isa_disasm(words, 4, w->pc, text, sizeof(text));
+	snprintf(why, n, "%s at +0x%llx: %s", stops[w->stop], (unsigned long long)(w->pc - CODE_VA),
+		 text);
+	return why;
+}
+
+/* Runs all waves to their end, barriers included. NULL, or why one stopped. */
+static const char *run(struct machine *m, const struct part *part, unsigned lanes,
+		       enum jit_mode mode, char *why, size_t n)
+{
+	static const struct jit_shape shape = {.nvgpr = NVGPR, .mode = MODE};
+	struct jit_kernel *jit = NULL;
+	unsigned waves = (lanes + 31) / 32, ended = 0, waiting = 0, at[MAX_WAVES] = {0};
+
+	if (part[1].end > part[1].start)
+		jit = jit_kernel_get(&m->imem, CODE_VA + part[1].start, &shape, mode);
+	if (jit && jit_refusal(jit)[0]) {
+		snprintf(why, n, "not compiled: %s", jit_refusal(jit));
+		return why;
+	}
+	m->x.compiled = 0;
 	for (unsigned i = 0; i < waves; i++)
 		wave_start(m, i, lanes);
 	while (ended < waves) {
@@ -135,17 +169,16 @@ static const char *run(struct machine *m, unsigned lanes, char *why, size_t n)
 
 			if (w->state == WAVE_SLEEP)
 				w->state = WAVE_RUN;
-			if (w->state == WAVE_RUN && isa_run(&m->x, w, BUDGET) == BUDGET)
+			if (w->state == WAVE_RUN &&
+			    jit_run(at[i] == 1 ? jit : NULL, &m->x, w, BUDGET) >= BUDGET)
 				return "does not end";
-			if (w->state == WAVE_HALTED) {
-				uint32_t words[4] = {0};
-				char text[160];
-
-				vm_read(&m->imem, VM_FETCH, gva(w->pc), words, sizeof(words), 0);
-				isa_disasm(words, 4, w->pc, text, sizeof(text));
-				snprintf(why, n, "%s at +0x%llx: %s", stops[w->stop],
-					 (unsigned long long)(w->pc - CODE_VA), text);
-				return why;
+			if (w->state == WAVE_HALTED)
+				return stopped(m, w, why, n);
+			/* At the end of a part: on to the next. */
+			while (w->state == WAVE_ENDED && at[i] < 2 &&
+			       w->pc == CODE_VA + part[at[i]].end + 4) {
+				w->pc = CODE_VA + part[++at[i]].start;
+				w->state = WAVE_RUN;
 			}
 			ended += w->state == WAVE_ENDED;
 			waiting += w->state == WAVE_BARRIER;
@@ -155,7 +188,7 @@ static const char *run(struct machine *m, unsigned lanes, char *why, size_t n)
 				if (m->wave[i]->state == WAVE_BARRIER)
 					m->wave[i]->state = WAVE_RUN;
 	}
-	return NULL;
+	return jit && !m->x.compiled ? "nothing ran compiled" : NULL;
 }
 
 static float half_to_float(uint16_t h)
@@ -233,12 +266,14 @@ static bool contains(json_t *array, unsigned dword)
 }
 
 /* NULL if the vector passes, else what is wrong. */
-static const char *vector(struct machine *m, json_t *v, char *why, size_t n)
+static const char *vector(struct machine *m, json_t *v, enum jit_mode mode, char *why, size_t n)
 {
 	static uint32_t want[OUT_BYTES / 4], lanes64[64];
 	unsigned lanes = (unsigned)json_integer_value(json_object_get(v, "lanes")), at = 0, dwords;
 	const char *kind = json_string_value(json_object_get(v, "kind")), *stop;
 	json_t *addr_dep = json_object_get(v, "addr_dep"), *e;
+	static const uint32_t endpgm = 0xbfb00000;
+	struct part part[3];
 	const char *const parts[] = {"pro", "body", "epi"};
 	bool exact = json_is_true(json_object_get(v, "exact"));
 	const uint32_t *got = (const uint32_t *)(const void *)m->out;
@@ -255,13 +290,17 @@ static const char *vector(struct machine *m, json_t *v, char *why, size_t n)
 	for (unsigned k = 0; k < 3; k++) {
 		const char *hex = json_string_value(json_object_get(v, parts[k]));
 
-		at += from_hex(hex ? hex : "", m->code + at, CODE_BYTES - at);
+		part[k].start = at;
+		at += from_hex(hex ? hex : "", m->code + at, CODE_BYTES - 256 - at);
+		part[k].end = at;
+		memcpy(m->code + at, &endpgm, sizeof(endpgm));
+		at = (at + 4 + 63) & ~63u;
 	}
 	dwords = from_hex(json_string_value(json_object_get(v, "out")), (uint8_t *)want,
 			  sizeof(want)) /
 		 4;
 	isa_icache_invalidate();
-	stop = run(m, lanes, why, n);
+	stop = run(m, part, lanes, mode, why, n);
 	if (stop)
 		return stop;
 	if (!strcmp(kind, "lanes64")) {
@@ -286,17 +325,29 @@ static const char *vector(struct machine *m, json_t *v, char *why, size_t n)
 int main(int argc, char **argv)
 {
 	unsigned passed = 0, failed = 0;
+	enum jit_mode mode = JIT_OFF;
+	size_t which = 0, parts = 1;
+	int first = 1;
 	struct machine m;
 
-	if (argc < 2) {
-		fprintf(stderr, "usage: isa_vectors FILE...\n");
+	for (; first < argc && argv[first][0] == '-'; first++) {
+		if (!strcmp(argv[first], "--jit"))
+			mode = JIT_EAGER;
+		else if (!strcmp(argv[first], "--lockstep"))
+			mode = JIT_LOCKSTEP;
+		else if (strcmp(argv[first], "--part") || ++first == argc ||
+			 sscanf(argv[first], "%zu/%zu", &which, &parts) != 2 || !parts)
+			first = argc;
+	}
+	if (first >= argc) {
+		fprintf(stderr, "usage: isa_vectors [--jit|--lockstep] [--part I/N] FILE...\n");
 		return 2;
 	}
 	if (!machine_init(&m)) {
 		fprintf(stderr, "isa_vectors: no memory for the machine\n");
 		return 2;
 	}
-	for (int i = 1; i < argc; i++) {
+	for (int i = first; i < argc; i++) {
 		json_error_t err;
 		json_t *file = json_load_file(argv[i], 0, &err), *v;
 		size_t k;
@@ -307,9 +358,12 @@ int main(int argc, char **argv)
 		}
 		json_array_foreach(json_object_get(file, "vectors"), k, v)
 		{
-			char why[300];
-			const char *bad = vector(&m, v, why, sizeof(why));
+			const char *bad;
+			char why[600];
 
+			if (k % parts != which)
+				continue;
+			bad = vector(&m, v, mode, why, sizeof(why));
 			if (bad)
 				printf("%s: %s\n", json_string_value(json_object_get(v, "id")),
 				       bad);
