@@ -191,7 +191,7 @@ int jit_server_compile(const struct jit_cfg *cfg, const struct jit_shape *shape,
 		.shape = *shape,
 		.base = cfg->base,
 	};
-	struct jit_reply a;
+	struct jit_reply a = {0};
 	int r = 0;
 
 	if (server.client != getpid() && server.fd >= 0) {
