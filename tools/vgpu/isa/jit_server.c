@@ -26,8 +26,6 @@
 
 #define HIGH_FD 1000
 
-extern char **environ;
-
 static struct {
 	int fd;
 	pid_t client; /* the process whose compiler it is: a forked child starts another */
@@ -131,7 +129,7 @@ static int start(void)
 	size_t stack = 64 << 10;
 	char path[4096], *mem;
 	struct stat st;
-	int sv[2], high, r;
+	int sv[2] = {-1, -1}, high, r;
 	long pid;
 
 	r = find(path, sizeof(path), &st);
