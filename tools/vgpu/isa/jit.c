@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "isa/jit_internal.h"
+#include "isa/jit_server.h"
 
 /* Interpreted instructions after which a kernel is worth a compile: a compile takes as long as
  * some ten million interpreted ones, so most kernels that get this far earn it back. */
@@ -133,8 +134,8 @@ static int cache_read(const struct jit_kernel *k, void **object, size_t *bytes)
 static void hash_kernel(struct jit_kernel *k)
 {
 	uint64_t h[2] = {0xcbf29ce484222325u, 0x84222325cbf29ce4u}, compiler[4] = {0};
-	uint32_t shape[5] = {k->shape.nvgpr, k->shape.mode, k->shape.wave64,
-			     (uint32_t)sizeof(struct isa_wave), (uint32_t)sizeof(struct isa_exec)};
+	/* The magic stands for how this device lays out what compiled code reaches. */
+	uint32_t shape[4] = {k->shape.nvgpr, k->shape.mode, k->shape.wave64, JIT_SERVER_MAGIC};
 	static const uint32_t leaves[] = {0, 1, 7, 0xd, 0x80000001u};
 	uint32_t cpu[4];
 
