@@ -12,6 +12,13 @@ ifeq ($(SAN),1)
 B        := build/san
 SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
+ifeq ($(TSAN),1)
+B        := build/tsan
+SANFLAGS := -fsanitize=thread -fno-omit-frame-pointer
+CRITERION := -Itests/plain
+else
+CRITERION := -lcriterion
+endif
 
 PKGS     := libdrm_amdgpu libelf libdw msgpack jansson libzstd
 PKGINC    = $(shell pkg-config --cflags $(PKGS))
@@ -94,6 +101,17 @@ bench-vgpu: all $(B)/tests/bench_vgpu $(B)/tests/make_model ## measure the virtu
 
 check-memory: $(B)/barewave $(B)/libvgpu.so $(B)/tests/virt_footprint $(B)/tests/make_model ## footprint on a 4B-shaped model: 2.4 GB of disk, minutes
 	@CHECK_MEMORY=1 $(B)/barewave vgpu -- $(B)/tests/virt_footprint --jobs 1
+
+# The emulator's own data structures under ThreadSanitizer, workgroups on many threads. What tested
+# programs do to GPU memory is theirs: tests/tsan.txt.
+TSAN_TESTS := $(patsubst %,$(B)/tests/%,vgpu_vm vgpu_cp vgpu_cp_errors vgpu_cp_other vgpu_isa_run \
+              vgpu_isa_memory)
+.PHONY: tests-tsan check-tsan
+tests-tsan: $(TSAN_TESTS)
+check-tsan: ## the emulator's tests under ThreadSanitizer
+	@$(MAKE) --no-print-directory -j$$(nproc) TSAN=1 tests-tsan
+	@TEST_WORKERS=8 TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.txt:exitcode=66:die_after_fork=0" \
+		tests/run.sh tsan
 
 # FIRST and SEEDS choose others: make check-corpus FIRST=100000 SEEDS=20000
 FIRST    ?= 0
@@ -178,7 +196,7 @@ $(B)/tests/virt_%: tests/virt_%.c $(B)/libbarewave.a
 
 $(B)/tests/vgpu_%: tests/vgpu_%.c $(B)/libvgpu_core.a
 	@mkdir -p $(@D)
-	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(VGPU_ALL) $(PKGLIB) -lcriterion -ldl -lm -o $@
+	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(VGPU_ALL) $(PKGLIB) $(CRITERION) -ldl -lm -o $@
 
 # Hand-written programs that tests/vgpu_jit.c reads from beside itself.
 $(B)/tests/vgpu_jit: $(B)/tests/jit_kernels.o $(B)/tests/jit_kernels64.o $(B)/vgpu-jitc

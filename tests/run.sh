@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the built test programs and closes with "N passed, N failed, N skipped".
-# Usage: tests/run.sh [unit|san|vgpu|virt|e2e ...]; default: all of them.
+# Usage: tests/run.sh [unit|san|vgpu|virt|e2e|tsan ...]; default: all but tsan.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 sets=${*:-unit san vgpu virt e2e}
@@ -42,6 +42,9 @@ for set in $sets; do
 	unit) for t in build/tests/unit_*; do [ -x "$t" ] && run "$(basename "$t")" "$t" --color=never; done ;;
 	san) for t in build/san/tests/unit_*; do
 		[ -x "$t" ] && [ "${t%.d}" = "$t" ] && run "san_$(basename "$t")" "$t" --color=never
+	done ;;
+	tsan) for t in build/tsan/tests/vgpu_*; do
+		[ -x "$t" ] && [ "${t%.d}" = "$t" ] && run "tsan_$(basename "$t")" "$t" --color=never
 	done ;;
 	vgpu) for t in build/tests/vgpu_*; do [ -x "$t" ] && run "$(basename "$t")" "$t" --color=never; done ;;
 	virt) for t in build/tests/virt_*; do

@@ -552,7 +552,7 @@ static void *reader(void *arg)
 
 	(void)arg;
 	vm_port_init(&p, vm, VM_CLIENT_TCP);
-	while (!stop) {
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
 		uint64_t a[VM_LANES];
 		uint32_t d[VM_LANES], f;
 
@@ -589,7 +589,7 @@ Test(vgpu_vm, unmap_is_final_for_running_readers)
 		for (unsigned i = 0; i < 1024; i++)
 			__atomic_store_n(&page[i], 0xdeaddead, __ATOMIC_RELAXED);
 	}
-	stop = true;
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	for (unsigned i = 0; i < 3; i++)
 		pthread_join(t[i], NULL);
 	cr_assert_gt(reached + refused, 0);

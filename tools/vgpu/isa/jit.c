@@ -267,11 +267,11 @@ static void enqueue(struct jit_kernel *k)
 		J.pid = getpid();
 		if (!J.running) {
 			snprintf(k->why, sizeof(k->why), "no thread to compile on");
-			k->state = REFUSED;
+			__atomic_store_n(&k->state, REFUSED, __ATOMIC_RELEASE);
 			return;
 		}
 	}
-	k->state = QUEUED;
+	__atomic_store_n(&k->state, QUEUED, __ATOMIC_RELAXED);
 	k->queue_next = NULL;
 	*J.queue_tail = k;
 	J.queue_tail = &k->queue_next;
@@ -338,7 +338,7 @@ struct jit_kernel *jit_kernel_get(struct vm_port *p, uint64_t entry, const struc
 		}
 	}
 	if (k)
-		k->lockstep = mode == JIT_LOCKSTEP;
+		__atomic_store_n(&k->lockstep, mode == JIT_LOCKSTEP, __ATOMIC_RELAXED);
 	if (k && mode >= JIT_EAGER) {
 		if (k->state == COLD)
 			enqueue(k);
@@ -388,13 +388,13 @@ uint64_t jit_run(struct jit_kernel *k, struct isa_exec *x, struct isa_wave *w, u
 	/* Acquire: pairs with the release in compile_one(). */
 	if (__atomic_load_n(&k->state, __ATOMIC_ACQUIRE) != READY) {
 		n = isa_run(x, w, budget);
-		if (k->state == COLD)
+		if (__atomic_load_n(&k->state, __ATOMIC_RELAXED) == COLD)
 			interpreted(k, n);
 		return n;
 	}
 	csr = _mm_getcsr();
 	_mm_setcsr(0x1f80); /* as in isa_run() */
-	if (__builtin_expect(k->lockstep, 0)) {
+	if (__builtin_expect(__atomic_load_n(&k->lockstep, __ATOMIC_RELAXED), 0)) {
 		done = run_lockstep(k, x, w, budget);
 		_mm_setcsr(csr);
 		return done;
