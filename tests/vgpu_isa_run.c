@@ -279,3 +279,38 @@ Test(vgpu_isa_run, names_and_text)
 	cr_assert(!strncmp(text, "s_", 2), "%s", text);
 	m_init(false); /* for the suite's fini */
 }
+
+/* Both halves of a wave64 read the scalars from before: the mask that half 0 writes into a source of
+ * half 1 does not count. */
+Test(vgpu_isa_run, wave64_masks_over_their_sources)
+{
+	m_init(true);
+	for (unsigned l = 0; l < 64; l++)
+		((uint32_t *)&M.w->v[l / 32 * M_NVGPR + 1])[l % 32] = l;
+	M.w->s[10] = 20;
+	m_set64(12, 0x0000000f00000001); /* carries in: lane 0, and lanes 32 to 35 */
+	m_set64(14, 0x500000000);
+	m_put(0xd449000a); /* v_cmp_lt_u32 s[10:11], s10, v1: which lanes are above 20 */
+	m_put(0x0002020a);
+	m_put(0xd5200c02); /* v_add_co_ci_u32 v2, s[12:13], -1, v1, s[12:13] */
+	m_put(0x003202c1);
+	m_put(0xd7000e03); /* v_add_co_u32 v3, s[14:15], s15, v1 */
+	m_put(0x0002020f);
+	m_put(0xd449007e); /* v_cmp_lt_u32 exec, exec_lo, v1: no lane is above all ones */
+	m_put(0x0002027e);
+	m_run_ok();
+	cr_assert(M.w->s[10] == 0xffe00000 && M.w->s[11] == 0xffffffff, "0x%08x 0x%08x", M.w->s[10],
+		  M.w->s[11]);
+	/* -1 + l + carry: out unless l is 0 without a carry */
+	cr_assert(M.w->s[12] == 0xffffffff && M.w->s[13] == 0xffffffff);
+	for (unsigned l = 0; l < 64; l++) {
+		unsigned carry = l == 0 || (l >= 32 && l < 36);
+
+		cr_assert(((uint32_t *)&M.w->v[l / 32 * M_NVGPR + 2])[l % 32] == l - 1 + carry,
+			  "lane %u", l);
+		cr_assert(((uint32_t *)&M.w->v[l / 32 * M_NVGPR + 3])[l % 32] == l + 5, "lane %u",
+			  l);
+	}
+	cr_assert(M.w->s[14] == 0 && M.w->s[15] == 0);
+	cr_assert(M.w->exec == 0, "0x%lx", M.w->exec);
+}
