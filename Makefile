@@ -89,7 +89,7 @@ check: ## set up, build, and run every test; the last line is the count
 
 tests: $(TESTS) $(RUNNERS) $(B)/tests/libinject.so
 tests-unit: $(UNIT)
-check-clients: $(B)/barewave $(B)/libvgpu.so ## other people's clients; takes KFDTEST=binary HSA=libhsa-runtime64.so
+check-clients: $(B)/barewave $(B)/libvgpu.so $(B)/vgpu-jitc ## other people's clients; takes KFDTEST=binary HSA=libhsa-runtime64.so
 	@KFDTEST="$(KFDTEST)" HSA="$(HSA)" scripts/check-clients.sh
 check-kernel: $(B)/barewave $(B)/libvgpu.so $(B)/libvgpu_core.a ## compare with Debian's own kernel in QEMU, call by call
 	@scripts/check-kernel.sh

@@ -15,7 +15,7 @@ OLDER=rule.queue_cwsr_vgprs=0,rule.queue_wptr_pinned=0
 OLD=rule.queue_cwsr_vgprs=0
 # kfdtest takes the node's sizes by its word and fills them: they must fit into this machine.
 KFDTEST_SET=$OLD,ram=8G,gtt=2G
-KFDTEST_SECONDS=${KFDTEST_SECONDS:-150}
+KFDTEST_SECONDS=${KFDTEST_SECONDS:-400}
 ONLY=${ONLY:-debian same quiet kfdtest hsa}
 bad=0 passed=0
 # The caller's settings of the device are not ours.
