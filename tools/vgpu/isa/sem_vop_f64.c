@@ -148,6 +148,33 @@ VALU_SEM(V_DIV_SCALE_F64)
 	valu_out64(&v, true, (v32q)r);
 }
 
+/* a * b + c - r for r = fma(a, b, c) to nearest (Boldo and Muller): only its sign is used. */
+static inline v32d fma_error(v32d a, v32d b, v32d c, v32d r)
+{
+	v32d p = a * b, low = __builtin_elementwise_fma(a, b, -p), t, s, e1, e2, u;
+
+	s = c + low;
+	t = s - c;
+	e1 = (c - (s - t)) + (low - t);
+	u = p + s;
+	t = u - p;
+	e2 = (p - (u - t)) + (s - t);
+	return ((u - r) + e2) + e1;
+}
+
+/* r * 2^-128 where r was rounded to nearest and is off by error: one rounding in all. They differ
+ * from two where r is half way between two denormals and was not before. */
+static inline v32d scale_down_once(v32d r, v32d error)
+{
+	v32d once = r * 0x1p-128, left = r - once * 0x1p128;
+	v32l tie = __builtin_elementwise_abs(left) == 0x1p-947;
+	v32l beyond = (v32l)((v32q)error ^ (v32q)r) >= 0; /* the exact value is the larger one */
+	v32l cut = (v32l)((v32q)left ^ (v32q)r) >= 0;     /* once is the smaller one */
+
+	tie &= error != 0.0;
+	return (v32d)((v32l)once + (tie & cut & beyond & 1) - (tie & ~cut & ~beyond & 1));
+}
+
 VALU_SEM(V_DIV_FMAS_F64)
 {
 	struct valu v;
@@ -162,9 +189,13 @@ VALU_SEM(V_DIV_FMAS_F64)
 	/* 2^128 up or down by the size of S2, where the manual says 2^64. */
 	if (vcc & v.exec) {
 		v32l large = __builtin_convertvector(S(expo64(c)) > 1023, v32l);
-		v32d k = large ? (v32d)0x1p128 : (v32d)0x1p-128;
+		v32d down = r * 0x1p-128;
 
-		r = __builtin_convertvector(isa_spread(vcc), v32l) ? r * k : r;
+		/* Rounding twice in the same direction is rounding once. */
+		if (!v.csr_set)
+			down = scale_down_once(r, fma_error(a, b, c, r));
+		r = __builtin_convertvector(isa_spread(vcc), v32l) ? (large ? r * 0x1p128 : down)
+								   : r;
 	}
 	valu_out64(&v, true, (v32q)r);
 }
