@@ -45,6 +45,9 @@ int cp_doorbells_create(struct vm *vm, struct cp_doorbells **out, int *memfd, ui
 void cp_doorbells_destroy(struct cp_doorbells *d);
 /* The client mapped the page at addr (size bytes): arms the write watch on it. */
 void cp_doorbells_mapped(struct cp_doorbells *d, void *addr, uint64_t size);
+/* The page was mapped for the GPU, which reaches it at addr. Not watched: the thread that stores may
+ * be the one that a watch would have to wake. Such rings are found by polling, with back-off. */
+void cp_doorbells_device_mapped(struct cp_doorbells *d, void *addr, uint64_t size);
 void cp_doorbells_unmapped(struct cp_doorbells *d, void *addr, uint64_t size);
 
 int cp_queue_create(const struct cp_mqd *mqd, struct cp_doorbells *d, struct cp_queue **out);

@@ -33,6 +33,7 @@ struct region {
 	struct region *next;
 	uint64_t addr, size;
 	bool watched; /* registered with the userfaultfd */
+	bool device;  /* the GPU's mapping: never watched, see cp_doorbells_device_mapped() */
 };
 
 struct cp_doorbells {
@@ -144,7 +145,8 @@ static bool watch_region(struct region *r)
 		.mode = UFFDIO_REGISTER_MODE_WP,
 	};
 
-	return W.uffd >= 0 && rawsys3(SYS_ioctl, W.uffd, UFFDIO_REGISTER, &reg) == 0 &&
+	return !r->device && W.uffd >= 0 &&
+	       rawsys3(SYS_ioctl, W.uffd, UFFDIO_REGISTER, &reg) == 0 &&
 	       (reg.ioctls & 1ull << _UFFDIO_WRITEPROTECT);
 }
 
@@ -158,7 +160,7 @@ static bool protect(struct region *r, bool on)
 	return rawsys3(SYS_ioctl, W.uffd, UFFDIO_WRITEPROTECT, &wp) == 0;
 }
 
-void cp_doorbells_mapped(struct cp_doorbells *d, void *addr, uint64_t size)
+static void add_region(struct cp_doorbells *d, void *addr, uint64_t size, bool device)
 {
 	struct region *r = calloc(1, sizeof(*r));
 
@@ -166,6 +168,7 @@ void cp_doorbells_mapped(struct cp_doorbells *d, void *addr, uint64_t size)
 		return; /* the slots are still looked at whenever the CP thread is awake */
 	r->addr = (uint64_t)addr;
 	r->size = size;
+	r->device = device;
 	pthread_mutex_lock(&W.lock);
 	r->watched = watch_region(r);
 	W.unwatched += !r->watched;
@@ -174,6 +177,16 @@ void cp_doorbells_mapped(struct cp_doorbells *d, void *addr, uint64_t size)
 	d->regions = r;
 	pthread_mutex_unlock(&W.lock);
 	cp_kick();
+}
+
+void cp_doorbells_mapped(struct cp_doorbells *d, void *addr, uint64_t size)
+{
+	add_region(d, addr, size, false);
+}
+
+void cp_doorbells_device_mapped(struct cp_doorbells *d, void *addr, uint64_t size)
+{
+	add_region(d, addr, size, true);
 }
 
 void cp_doorbells_unmapped(struct cp_doorbells *d, void *addr, uint64_t size)
@@ -275,10 +288,8 @@ bool cp_watch_armed(void)
 	return armed;
 }
 
-bool cp_watch_arm(void)
+void cp_watch_arm(void)
 {
-	bool ok = true;
-
 	pthread_mutex_lock(&W.lock);
 	for (struct cp_doorbells *d = W.list; d; d = d->link)
 		for (struct region *r = d->regions; r; r = r->next)
@@ -288,9 +299,17 @@ bool cp_watch_arm(void)
 				W.unwatched++;
 			}
 	W.armed = W.uffd >= 0;
-	ok = W.armed && !W.unwatched;
 	pthread_mutex_unlock(&W.lock);
-	return ok;
+}
+
+bool cp_watch_blind(void)
+{
+	bool blind;
+
+	pthread_mutex_lock(&W.lock);
+	blind = W.uffd < 0 || W.unwatched;
+	pthread_mutex_unlock(&W.lock);
+	return blind;
 }
 
 void cp_watch_reset(void)

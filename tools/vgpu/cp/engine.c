@@ -182,16 +182,18 @@ static void *cp_main(void *arg)
 				wait = nap;
 			if (nap < NAP_MAX_NS)
 				nap *= 2;
-		} else if (!cp_watch_armed() || uffd < 0) {
-			bool watched = cp_watch_arm();
-
-			expect = false;
-			/* A ring from before the pages closed has no message: look again. */
-			if (scan(&wait, &busy)) {
-				open_until = cp_now() + LINGER_NS;
-				lag = DOORBELL_POLL_MIN_NS;
+		} else {
+			if (!cp_watch_armed() || uffd < 0) {
+				cp_watch_arm();
+				expect = false;
+				/* A ring from before the pages closed has no message: look again. */
+				if (scan(&wait, &busy)) {
+					open_until = cp_now() + LINGER_NS;
+					lag = DOORBELL_POLL_MIN_NS;
+				}
 			}
-			if (!watched) {
+			/* Closed or not: some pages no watch covers. */
+			if (cp_watch_blind()) {
 				if (lag < wait)
 					wait = lag;
 				if (lag < POLL_MAX_NS)

@@ -168,7 +168,8 @@ bool cp_doorbell_is_mapped_at(struct cp_doorbells *d, uint64_t addr, uint32_t in
 int cp_watch_open(void); /* the userfaultfd, or negative: poll */
 void cp_watch_close(void);
 void cp_watch_drain(void); /* lets faulted writers go on; their pages are open then */
-bool cp_watch_arm(void);   /* write-protects all pages; false: cannot, keep polling */
+void cp_watch_arm(void);   /* closes the watched pages */
+bool cp_watch_blind(void); /* some pages only polling sees */
 bool cp_watch_armed(void);
 void cp_watch_reset(void);
 

@@ -1,4 +1,4 @@
-/* gfx1151 instructions and wave state, shared by decoder, interpreter and (later) JIT.
+/* gfx1151 instructions and wave state, shared by decoder, interpreter and JIT.
  *
  * Rules:
  *  - One meaning per opcode: each opcode has one function of type isa_sem that applies its

@@ -152,6 +152,16 @@ static void hash_kernel(struct jit_kernel *k)
 	memcpy(k->hash, h, sizeof(h));
 }
 
+static bool is_kept(struct jit_kernel *k)
+{
+	char path[4096];
+
+	if (k->cfg.refusal[0])
+		return false;
+	hash_kernel(k);
+	return !cache_path(k, path, sizeof(path)) && !access(path, R_OK);
+}
+
 /* On the compiler's thread, or on the caller's in eager mode; without J.lock. */
 static int compile(struct jit_kernel *k, jit_fn **fn, bool *cached)
 {
@@ -335,6 +345,9 @@ struct jit_kernel *jit_kernel_get(struct vm_port *p, uint64_t entry, const struc
 			k->epoch = epoch;
 			k->next = *bucket;
 			*bucket = k;
+			/* Compiled before, by whomever: nothing to wait for. */
+			if (mode == JIT_ON && is_kept(k))
+				enqueue(k);
 		}
 	}
 	if (k)

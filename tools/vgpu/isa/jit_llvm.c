@@ -101,7 +101,7 @@ static int load_llvm(void)
 	static const char *const names[] = {"libLLVM.so.19.1", "libLLVM-19.so.1", "libLLVM-19.so"};
 	void *h = NULL;
 
-	/* Local and bound to itself: a client may have an LLVM of its own in the process. */
+	/* When it is missing, that is what the device is told, for every kernel. */
 	for (unsigned i = 0; i < sizeof(names) / sizeof(*names) && !h; i++)
 		h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
 	if (!h)

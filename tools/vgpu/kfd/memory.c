@@ -162,10 +162,10 @@ static int create_backing(struct kfd_pdd *pdd, const struct kfd_ioctl_alloc_memo
 		return err ? err : gem_create_user(GEM_PREEMPT, user, size, out);
 	}
 	if (a->flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL) {
-		/* Waves and engines will ring through this mapping: watch it like the client's. */
+		/* Waves and engines will ring through this mapping. */
 		if (!pdd->doorbell_watched)
-			cp_doorbells_mapped(pdd->doorbells, pdd->doorbell_alias,
-					    KFD_DOORBELL_SLICE);
+			cp_doorbells_device_mapped(pdd->doorbells, pdd->doorbell_alias,
+						   KFD_DOORBELL_SLICE);
 		pdd->doorbell_watched = true;
 		return gem_create_user(GEM_DOORBELL, (uintptr_t)pdd->doorbell_alias, size, out);
 	}
