@@ -7,7 +7,7 @@
 
 #include "isa/jit.h"
 
-#define JIT_SERVER_FD    3
+#define JIT_SERVER_FD 3
 /* Both sides must have been built from the same state: format, layout of what compiled code reaches,
  * numbering of opcodes. A compiler of another build hangs up, and kernels stay interpreted. */
 #define JIT_SERVER_MAGIC                                                                           \
