@@ -201,6 +201,60 @@ Test(vgpu_cp_other, sdma)
 	stop();
 }
 
+/* Both engines compare with the same seven functions; the eighth is an error of the packet. */
+static void polls(enum cp_queue_type type)
+{
+	static const struct {
+		uint32_t holds, passes; /* against 5; equal: nothing holds it */
+	} f[] = {{9, 9}, {5, 4}, {6, 5}, {4, 5}, {5, 4}, {4, 5}, {5, 6}};
+	unsigned unit = type == CP_SDMA ? 1 : 4;
+
+	other(type);
+	for (uint32_t i = 0; i <= 7; i++) {
+		uint32_t pm4[] = {PKT3(0x3c, 7), 1u << 4 | i, DATA + 128, 0, 5,    0xff, 4,
+				  PKT3(0x37, 5), 5u << 8,     DATA + 256, 0, i + 1};
+		uint32_t sdma[] = {8 | i << 28 | 1u << 31,
+				   DATA + 128,
+				   0,
+				   5,
+				   0xff,
+				   0,
+				   2,
+				   DATA + 256,
+				   0,
+				   0,
+				   i + 1};
+
+		/* Above the mask nothing counts. */
+		__atomic_store_n(&data[32], (i < 7 ? f[i].holds : 5) | 0x100, __ATOMIC_RELEASE);
+		if (type == CP_SDMA)
+			put(sdma, sizeof(sdma) / 4, unit);
+		else
+			put(pm4, sizeof(pm4) / 4, unit);
+		if (i == 7)
+			break;
+		if (f[i].holds != f[i].passes) {
+			usleep(5000);
+			cr_assert_eq(data[64], i, "function %u holds", i);
+			__atomic_store_n(&data[32], f[i].passes | 0x200, __ATOMIC_RELEASE);
+		}
+		cr_assert(WAIT_FOR(data[64] == i + 1), "function %u passes", i);
+	}
+	cr_assert_eq(irq(0)->kind, CP_IRQ_QUEUE_ERROR);
+	cr_assert_eq(data[64], 7);
+	stop();
+}
+
+Test(vgpu_cp_other, pm4_polls)
+{
+	polls(CP_PM4);
+}
+
+Test(vgpu_cp_other, sdma_polls)
+{
+	polls(CP_SDMA);
+}
+
 Test(vgpu_cp_other, deterministic_mode)
 {
 	struct packet p = packet(0, 32 * 100, 32, 0);

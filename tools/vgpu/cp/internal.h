@@ -255,6 +255,30 @@ void cp_place_give(struct isa_group *g);
 /* Sets wave i's HW_ID registers. */
 void cp_place_wave(const struct isa_group *g, unsigned i, struct isa_wave *w);
 
+/* ---- the comparison both kinds of engines poll memory with: PM4 WAIT_REG_MEM and SDMA POLL_REGMEM
+ * number it alike (soc15d.h, sdma_v6_0_0_pkt_open.h). -1: no such function. */
+static inline int cp_poll_compare(unsigned function, uint32_t v, uint32_t reference)
+{
+	switch (function) {
+	case 0:
+		return 1;
+	case 1:
+		return v < reference;
+	case 2:
+		return v <= reference;
+	case 3:
+		return v == reference;
+	case 4:
+		return v != reference;
+	case 5:
+		return v >= reference;
+	case 6:
+		return v > reference;
+	default:
+		return -1;
+	}
+}
+
 /* ---- statistics (relaxed atomics) */
 extern struct cp_stats cp_stat;
 #define CP_COUNT(field, n) __atomic_fetch_add(&cp_stat.field, (n), __ATOMIC_RELAXED)

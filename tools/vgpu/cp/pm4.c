@@ -200,7 +200,7 @@ static enum step release_mem(struct cp_queue *q, const uint32_t *w, unsigned n)
 static enum step wait_reg_mem(struct cp_queue *q, const uint32_t *w, unsigned n)
 {
 	uint32_t v;
-	bool ok;
+	int ok;
 
 	if (n < 7)
 		return bad(q, EC_PACKET_RESERVED, "WAIT_REG_MEM dwords", n, "7");
@@ -209,32 +209,9 @@ static enum step wait_reg_mem(struct cp_queue *q, const uint32_t *w, unsigned n)
 			   "memory: registers are not modelled");
 	if (vm_load32(&q->port, gva(addr(&w[2]) & ~3ull), &v))
 		return fault(q, "WAIT_REG_MEM");
-	v &= w[5];
-	switch (w[1] & 7) {
-	case 0:
-		ok = true;
-		break;
-	case 1:
-		ok = v < w[4];
-		break;
-	case 2:
-		ok = v <= w[4];
-		break;
-	case 3:
-		ok = v == w[4];
-		break;
-	case 4:
-		ok = v != w[4];
-		break;
-	case 5:
-		ok = v >= w[4];
-		break;
-	case 6:
-		ok = v > w[4];
-		break;
-	default:
+	ok = cp_poll_compare(w[1] & 7, v & w[5], w[4]);
+	if (ok < 0)
 		return bad(q, EC_PACKET_RESERVED, "WAIT_REG_MEM function", 7, "0 to 6");
-	}
 	if (ok)
 		return NEXT;
 	q->poll = true;

@@ -97,35 +97,15 @@ static enum step fill(struct cp_queue *q, const uint32_t *w)
 static enum step poll_regmem(struct cp_queue *q, const uint32_t *w)
 {
 	uint32_t v;
-	bool ok;
+	int ok;
 
 	if (!(w[0] >> 31)) /* HDP flush request: an APU has nothing to flush */
 		return NEXT;
 	if (vm_load32(&q->port, gva(addr(&w[1]) & ~3ull), &v))
 		return fault(q, "POLL_REGMEM");
-	v &= w[4];
-	switch (w[0] >> 28 & 7) {
-	case 0:
-		ok = true;
-		break;
-	case 1:
-		ok = v < w[3];
-		break;
-	case 2:
-		ok = v <= w[3];
-		break;
-	case 3:
-		ok = v == w[3];
-		break;
-	case 4:
-		ok = v != w[3];
-		break;
-	case 5:
-		ok = v >= w[3];
-		break;
-	default:
-		ok = v > w[3];
-	}
+	ok = cp_poll_compare(w[0] >> 28 & 7, v & w[4], w[3]);
+	if (ok < 0)
+		return bad(q, "POLL_REGMEM function", 7, "0 to 6");
 	q->poll = !ok;
 	return ok ? NEXT : WAIT;
 }
