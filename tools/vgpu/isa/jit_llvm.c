@@ -29,46 +29,10 @@
 #include "isa/decode.h"
 #include "isa/jit_internal.h"
 
-#define LLVM_CALLS(X)                                                                                                                                  \
-	X(LLVMContextCreate)                                                                                                                           \
-	X(LLVMContextDispose)                                                                                                                          \
-	X(LLVMCreateMemoryBufferWithMemoryRange)                                                                                                       \
-	X(LLVMDisposeMemoryBuffer)                                                                                                                     \
-	X(LLVMParseBitcodeInContext2) X(LLVMDisposeModule) X(LLVMGetBufferStart) X(LLVMGetBufferSize) X(LLVMGetNamedFunction) X(                       \
-		LLVMGetFirstFunction) X(LLVMGetNextFunction) X(LLVMCountBasicBlocks) X(LLVMSetLinkage) X(LLVMSetVisibility) X(LLVMSetDLLStorageClass)  \
-		X(LLVMGetValueName2) X(LLVMAddFunction) X(LLVMGetParam) X(LLVMFunctionType) X(LLVMInt64TypeInContext) X(                               \
-			LLVMInt32TypeInContext) X(LLVMInt8TypeInContext) X(LLVMInt1TypeInContext) X(LLVMVoidTypeInContext) X(LLVMPointerTypeInContext) \
-			X(LLVMArrayType2) X(LLVMVectorType) X(LLVMConstInt) X(LLVMAddGlobal) X(LLVMSetInitializer) X(                                  \
-				LLVMSetGlobalConstant) X(LLVMSetAlignment) X(LLVMConstStringInContext2) X(LLVMCreateBuilderInContext)                  \
-				X(LLVMDisposeBuilder) X(LLVMPositionBuilderAtEnd) X(LLVMAppendBasicBlockInContext) X(                                  \
-					LLVMBuildAlloca) X(LLVMBuildMemCpy) X(LLVMBuildStore) X(LLVMBuildLoad2) X(LLVMBuildAdd)                        \
-					X(LLVMBuildSub) X(LLVMBuildICmp) X(LLVMBuildCondBr) X(LLVMBuildBr) X(LLVMBuildSwitch) X(                       \
-						LLVMAddCase) X(LLVMBuildRet) X(LLVMBuildRetVoid) X(LLVMGetInsertBlock) X(LLVMGetFirstGlobal)           \
-						X(LLVMGetNextGlobal) X(LLVMBuildCall2) X(LLVMBuildGEP2) X(LLVMCreateEnumAttribute) X(                  \
-							LLVMCreateStringAttribute) X(LLVMAddAttributeAtIndex) X(LLVMRemoveEnumAttributeAtIndex)        \
-							X(LLVMRemoveStringAttributeAtIndex) X(LLVMGetEnumAttributeKindForName) X(                      \
-								LLVMGetTargetFromTriple) X(LLVMGetDefaultTargetTriple) X(LLVMGetHostCPUName)           \
-								X(LLVMGetHostCPUFeatures) X(LLVMCreateTargetMachine) X(                                \
-									LLVMDisposeTargetMachine) X(LLVMTargetMachineEmitToMemoryBuffer)               \
-									X(LLVMDisposeMessage) X(LLVMRunPasses) X(                                      \
-										LLVMCreatePassBuilderOptions) X(LLVMDisposePassBuilderOptions)         \
-										X(LLVMGetErrorMessage) X(LLVMDisposeErrorMessage) X(                   \
-											LLVMGetFirstBasicBlock) X(LLVMGetFirstInstruction)             \
-											X(LLVMGetNextInstruction) X(LLVMGetInstructionOpcode) X(       \
-												LLVMGetAllocatedType) X(LLVMABISizeOfType)             \
-												X(LLVMGetModuleDataLayout) X(                          \
-													LLVMPrintModuleToFile)                         \
-													X(LLVMIsDeclaration) X(                        \
-														LLVMInitializeX86TargetInfo)           \
-														X(LLVMInitializeX86Target) X(          \
-															LLVMInitializeX86TargetMC)     \
-															X(LLVMInitializeX86AsmPrinter) \
-																X(LLVMInitializeX86AsmParser)
-
 static struct {
-#define FIELD(f) __typeof__(&f) f;
-	LLVM_CALLS(FIELD)
-#undef FIELD
+#define X(f) __typeof__(&f) f;
+#include "isa/jit_llvm_calls.def"
+#undef X
 } L;
 
 static struct {
@@ -114,12 +78,12 @@ static int load_llvm(void)
 	if (!h)
 		return whyf(host.why, sizeof(host.why), -ENOENT, "no LLVM 19 library: %s",
 			    dlerror());
-#define LOAD(f)                                                                                    \
+#define X(f)                                                                                       \
 	L.f = (__typeof__(L.f))dlsym(h, #f);                                                       \
 	if (!L.f)                                                                                  \
 		return whyf(host.why, sizeof(host.why), -ENOENT, "LLVM library has no " #f);
-	LLVM_CALLS(LOAD)
-#undef LOAD
+#include "isa/jit_llvm_calls.def"
+#undef X
 	return 0;
 }
 
