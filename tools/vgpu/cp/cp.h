@@ -35,6 +35,19 @@ struct cp_mqd {
 	bool hangs;        /* configured: cannot be taken off */
 	bool ttmp_setup;   /* RUNTIME_ENABLE: TTMPs carry dispatch information */
 	uint64_t lds_base, scratch_base; /* apertures of the process */
+	const uint32_t *debug; /* atomic, CP_DBG_*: how the process's waves begin; NULL: plainly */
+};
+
+/* SPI_GDBG_PER_VMID_CNTL's fields (gc_11_0_0_sh_mask.h), as amdgpu_amdkfd_gfx_v11.c sets them, and
+ * the flag that the kernel leaves in the first-level handler's memory (kfd_process.c:
+ * kfd_process_set_trap_debug_flag). Read at each dispatch. */
+enum {
+	CP_DBG_LAUNCH_MODE_SHIFT = 1, /* 2 bits: 0 normal, 1 halted, 3 stepping */
+	CP_DBG_EXCP_EN_SHIFT = 4,     /* 9 bits: MODE.EXCP_EN */
+	CP_DBG_EXCP_REPLACE = 1u << 13, /* instead of the kernel's own enables, not besides */
+	CP_DBG_TRAP_ON_START = 1u << 14,
+	CP_DBG_TRAP_ON_END = 1u << 15,
+	CP_DBG_ATTACHED = 1u << 31,
 };
 
 struct cp_queue;

@@ -198,18 +198,13 @@ int cp_dispatch_decode(struct cp_queue *q, const struct cp_packet *p, struct cp_
 			d->index);
 		return -1;
 	}
-	d->vm = q->mqd.vm;
 	d->kernel_object = p->kernel_object;
 	d->kernarg = p->kernarg;
 	d->signal = p->signal;
 	d->rsrc1 = k.rsrc1;
 	d->rsrc2 = k.rsrc2;
 	d->rsrc3 = k.rsrc3;
-	d->tba = q->mqd.tba;
-	d->tma = q->mqd.tma;
-	d->ttmp_setup = q->mqd.ttmp_setup;
-	d->lds_aperture = q->mqd.lds_base;
-	d->scratch_aperture = q->mqd.scratch_base;
+	cp_dispatch_inherit(d);
 	d->lds_bytes = (p->group_bytes + LDS_GRANULE - 1) & ~(LDS_GRANULE - 1);
 	cp_dispatch_sizes(d);
 	r = scratch_setup(q, p, d, srd);
@@ -275,10 +270,28 @@ static void fill(uint32_t *p, size_t words)
 		p[i] = LEFTOVER;
 }
 
+void cp_dispatch_inherit(struct cp_dispatch *d)
+{
+	const struct cp_mqd *m = &d->q->mqd;
+
+	d->vm = m->vm;
+	d->tba = m->tba;
+	d->tma = m->tma;
+	d->ttmp_setup = m->ttmp_setup;
+	d->lds_aperture = m->lds_base;
+	d->scratch_aperture = m->scratch_base;
+	d->debug = m->debug ? __atomic_load_n(m->debug, __ATOMIC_ACQUIRE) : 0;
+}
+
 uint32_t cp_wave_mode(const struct cp_dispatch *d)
 {
+	enum { DEBUG_EN = 1u << 11, STEPPING = 3 };
+	uint32_t excp = d->rsrc2 >> 24 & 0x7f, wish = d->debug >> CP_DBG_EXCP_EN_SHIFT & 0x1ff;
+	bool step = (d->debug >> CP_DBG_LAUNCH_MODE_SHIFT & 3) == STEPPING;
+
+	excp = d->debug & CP_DBG_EXCP_REPLACE ? wish : excp | wish;
 	return (d->rsrc1 >> 12 & 0xff) | (d->rsrc1 >> 21 & 1) << 8 | (d->rsrc1 >> 23 & 1) << 9 |
-	       (d->rsrc1 >> 26 & 1) << 23 | (d->rsrc2 >> 24 & 0x7f) << 12;
+	       (d->rsrc1 >> 26 & 1) << 23 | excp << 12 | (step ? DEBUG_EN : 0);
 }
 
 static void wave_init(struct isa_wave *w, const struct isa_group *g, const struct cp_dispatch *d,
@@ -378,7 +391,10 @@ int cp_group_init(struct isa_group *g, struct cp_dispatch *d, uint64_t index)
 	g->spinning = 0;
 	memset(g->count, 0, sizeof(g->count));
 	fill((uint32_t *)g->lds, d->lds_bytes / 4);
-	for (unsigned i = 0; i < g->nwaves; i++)
+	for (unsigned i = 0; i < g->nwaves; i++) {
 		wave_init(group_wave(g, i), g, d, i, id, size);
+		if (__builtin_expect(d->debug != 0, 0))
+			cp_trap_at_start(d, group_wave(g, i));
+	}
 	return 0;
 }

@@ -79,6 +79,7 @@ struct cp_dispatch {
 	uint32_t wg[3];
 	uint32_t rsrc1, rsrc2, rsrc3;
 	bool wave64, ttmp_setup;
+	uint32_t debug; /* CP_DBG_*, as of its begin */
 	uint32_t nvgpr, lds_bytes;
 	uint32_t waves_full; /* of a whole workgroup */
 	uint32_t regs;       /* of a SIMD's file, by one wave */
@@ -144,6 +145,8 @@ struct cp_queue {
 	struct cp_pm4 *pm4;
 };
 
+/* What a dispatch takes from its queue: the handler, the apertures, a debugger's wishes. */
+void cp_dispatch_inherit(struct cp_dispatch *d);
 /* MODE of a dispatch's waves at launch. */
 uint32_t cp_wave_mode(const struct cp_dispatch *d);
 
@@ -211,7 +214,13 @@ int cp_group_init(struct isa_group *g, struct cp_dispatch *d, uint64_t index);
 
 /* ---- trap.c */
 /* A wave that stopped with why enters the handler or stays halted. True: it runs on. */
-bool cp_trap_enter(struct isa_wave *w, unsigned trap_id);
+bool cp_trap_enter(const struct cp_dispatch *d, struct isa_wave *w, unsigned trap_id);
+/* Exceptions that a debugger asked for, none of which the wave has met: before its first
+ * instruction, at s_endpgm, behind each instruction (MODE.DEBUG_EN). The wave runs or halts. */
+void cp_trap_at_start(const struct cp_dispatch *d, struct isa_wave *w);
+bool cp_trap_at_end(const struct cp_dispatch *d, struct isa_wave *w); /* false: it ends */
+bool cp_trap_steps(const struct isa_wave *w); /* one instruction at a time, interpreted */
+void cp_trap_after_step(const struct cp_dispatch *d, struct isa_wave *w);
 const char *cp_exception_name(unsigned code); /* of a wave, 1.. */
 
 /* ---- wave.c */

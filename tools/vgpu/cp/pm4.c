@@ -114,7 +114,6 @@ static enum step dispatch_direct(struct cp_queue *q, const uint32_t *w, unsigned
 		return bad(q, EC_GROUP_SIZE, "work-items in a workgroup", items, "1 to 1024");
 	for (unsigned i = 0; i < 3 && !(w[4] & USE_THREAD_DIMENSIONS); i++)
 		d->grid[i] *= d->wg[i];
-	d->vm = q->mqd.vm;
 	d->packet = 0;
 	d->kernel_object = 0;
 	d->signal = 0;
@@ -131,11 +130,7 @@ static enum step dispatch_direct(struct cp_queue *q, const uint32_t *w, unsigned
 	d->lds_bytes = (d->rsrc2 >> 15 & 0x1ff) * 512;
 	if (d->lds_bytes > 64u << 10)
 		return bad(q, EC_GROUP_SEGMENT, "group memory", d->lds_bytes, "at most 64 KiB");
-	d->tba = q->mqd.tba;
-	d->tma = q->mqd.tma;
-	d->ttmp_setup = q->mqd.ttmp_setup;
-	d->lds_aperture = q->mqd.lds_base;
-	d->scratch_aperture = q->mqd.scratch_base;
+	cp_dispatch_inherit(d);
 	d->user_sgprs = d->rsrc2 >> 1 & 31;
 	memset(d->user, 0, sizeof(d->user));
 	memcpy(d->user, &m->sh[COMPUTE_USER_DATA_0 - SH_BASE], 16 * 4);

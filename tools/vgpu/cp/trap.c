@@ -22,7 +22,7 @@ enum {
 };
 enum { TTMP11_DEBUG_TRAP = 1u << 23 };
 
-bool cp_trap_enter(struct isa_wave *w, unsigned trap_id)
+bool cp_trap_enter(const struct cp_dispatch *d, struct isa_wave *w, unsigned trap_id)
 {
 	uint32_t *ttmp = &w->s[OPR_TTMP0];
 	uint64_t vcc = w->s[OPR_VCC_LO] | (w->wave64 ? (uint64_t)w->s[OPR_VCC_HI] << 32 : 0);
@@ -48,7 +48,10 @@ bool cp_trap_enter(struct isa_wave *w, unsigned trap_id)
 	ttmp[1] = (uint32_t)(w->pc >> 32 & 0xffff) | trap_id << 16;
 	ttmp[2] = (uint32_t)w->tba;
 	ttmp[3] = (uint32_t)(w->tba >> 32);
-	ttmp[11] &= ~(uint32_t)TTMP11_DEBUG_TRAP; /* no debugger is attached */
+	/* Whether a debugger is attached, for the second level to know. */
+	ttmp[11] &= ~(uint32_t)TTMP11_DEBUG_TRAP;
+	if (d->debug & CP_DBG_ATTACHED)
+		ttmp[11] |= TTMP11_DEBUG_TRAP;
 	ttmp[12] = status;
 	ttmp[14] = (uint32_t)w->tma;
 	ttmp[15] = (uint32_t)(w->tma >> 32);
@@ -59,6 +62,60 @@ run:
 	w->state = WAVE_RUN;
 	w->stop = STOP_NONE;
 	return true;
+}
+
+/* ---- what a debugger asked for ------------------------------------------- */
+
+/* TRAPSTS, same file: none of these can be masked. */
+enum {
+	TRAPSTS_WAVE_START = 1u << 17,
+	TRAPSTS_WAVE_END = 1u << 18,
+	TRAPSTS_AFTER_INST = 1u << 20,
+};
+enum { MODE_DEBUG_EN = 1u << 11 };
+
+/* Enters the handler; without one the wave is halted. */
+static void exception(const struct cp_dispatch *d, struct isa_wave *w, uint32_t why)
+{
+	w->trapsts |= why;
+	if (cp_trap_enter(d, w, 0))
+		return;
+	w->state = WAVE_HALTED;
+	w->stop = STOP_NONE;
+}
+
+void cp_trap_at_start(const struct cp_dispatch *d, struct isa_wave *w)
+{
+	enum { HALTED = 1 };
+
+	if ((d->debug >> CP_DBG_LAUNCH_MODE_SHIFT & 3) == HALTED) {
+		w->status |= STATUS_HALT;
+		w->state = WAVE_HALTED;
+		w->stop = STOP_NONE;
+	} else if (d->debug & CP_DBG_TRAP_ON_START) {
+		exception(d, w, TRAPSTS_WAVE_START);
+	}
+}
+
+bool cp_trap_at_end(const struct cp_dispatch *d, struct isa_wave *w)
+{
+	/* Once: the handler returns to the same s_endpgm. */
+	if (!(d->debug & CP_DBG_TRAP_ON_END) || w->priv || w->trapsts & TRAPSTS_WAVE_END)
+		return false;
+	w->pc -= 4;
+	exception(d, w, TRAPSTS_WAVE_END);
+	return true;
+}
+
+bool cp_trap_steps(const struct isa_wave *w)
+{
+	return w->mode & MODE_DEBUG_EN;
+}
+
+void cp_trap_after_step(const struct cp_dispatch *d, struct isa_wave *w)
+{
+	if (w->state == WAVE_RUN && !w->priv)
+		exception(d, w, TRAPSTS_AFTER_INST);
 }
 
 const char *cp_exception_name(unsigned code)

@@ -124,7 +124,7 @@ bool cp_wave_stopped(struct isa_exec *x, struct isa_group *g, struct isa_wave *w
 	case STOP_NONE: /* s_sethalt: waits for a debugger */
 		return false;
 	case STOP_TRAP:
-		return cp_trap_enter(w, w->trap_id);
+		return cp_trap_enter(g->d, w, w->trap_id);
 	case STOP_MEM_FAULT:
 	case STOP_FETCH_FAULT:
 		f = x->vmem->fault.lanes   ? x->vmem->fault
@@ -134,7 +134,7 @@ bool cp_wave_stopped(struct isa_exec *x, struct isa_group *g, struct isa_wave *w
 		w->trapsts |= TRAPSTS_MEM_VIOL;
 		if (f.misaligned) {
 			/* The memory pipeline refuses it; no page table was asked, none faults. */
-			if (cp_trap_enter(w, 0))
+			if (cp_trap_enter(g->d, w, 0))
 				return true;
 			pthread_mutex_lock(&q->lock);
 			cp_queue_fail(q, EC_WAVE_APERTURE, 0, "atomic on 0x%lx, not aligned, at %s",
@@ -143,14 +143,14 @@ bool cp_wave_stopped(struct isa_exec *x, struct isa_group *g, struct isa_wave *w
 		}
 		w->trapsts |= TRAPSTS_XNACK_ERROR; /* translation failed */
 		if (w->stop == STOP_MEM_FAULT)
-			on = cp_trap_enter(w, 0);
+			on = cp_trap_enter(g->d, w, 0);
 		pthread_mutex_lock(&q->lock);
 		cp_queue_fault(q, &f, "%s", where);
 		break;
 	case STOP_ILLEGAL:
 		describe(x, g, w, w->pc, where, sizeof(where));
 		w->trapsts |= TRAPSTS_ILLEGAL_INST;
-		if (cp_trap_enter(w, 0))
+		if (cp_trap_enter(g->d, w, 0))
 			return true;
 		pthread_mutex_lock(&q->lock);
 		cp_queue_fail(q, EC_WAVE_ILLEGAL, 0, "illegal instruction at %s", where);

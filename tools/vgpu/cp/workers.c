@@ -119,7 +119,8 @@ void cp_sched_add(struct cp_dispatch *d)
 
 	d->jit = jit_kernel_get(
 		&d->q->port, d->entry, &shape,
-		vgpu_config.deterministic || count_on ? JIT_OFF : (enum jit_mode)vgpu_config.jit);
+		vgpu_config.deterministic || count_on || d->debug ? JIT_OFF
+								  : (enum jit_mode)vgpu_config.jit);
 	d->count = NULL;
 	if (count_on)
 		count_begin(d);
@@ -450,6 +451,7 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 		for (unsigned i = 0; i < g->nwaves; i++) {
 			struct isa_wave *w = group_wave(g, i);
 			uint64_t n, turn, accesses, repeats;
+			bool step, traps;
 
 			if (w->state == WAVE_SLEEP) {
 				if (!now)
@@ -475,7 +477,12 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 					turn = SPIN_TURN;
 				accesses = k->vmem.accesses + k->smem.accesses;
 				repeats = k->vmem.repeats + k->smem.repeats;
-				n = jit_run(d->jit, x, w, turn);
+				/* The handler too, so that its return is seen. */
+				step = __builtin_expect(d->debug != 0, 0) && cp_trap_steps(w);
+				traps = step && !w->priv;
+				n = jit_run(d->jit, x, w, step ? 1 : turn);
+				if (traps && n)
+					cp_trap_after_step(d, w);
 				if (w->state == WAVE_RUN && spun(k, accesses, repeats, n)) {
 					g->spinning |= 1u << i;
 					spinning++;
@@ -487,7 +494,7 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 				ran++;
 				if (w->state == WAVE_HALTED && cp_wave_stopped(x, g, w))
 					continue;
-				if (w->state == WAVE_ENDED)
+				if (w->state == WAVE_ENDED && !cp_trap_at_end(d, w))
 					g->live--;
 			}
 			if (w->state == WAVE_BARRIER)

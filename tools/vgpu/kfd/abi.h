@@ -356,6 +356,13 @@ struct kfd_ioctl_dbg_trap_args {
 			uint32_t override_mode, enable_mask, support_request_mask, pad;
 		} launch_override;
 		struct {
+			uint64_t address;
+			uint32_t mode, mask, gpu_id, id;
+		} set_watch;
+		struct {
+			uint32_t gpu_id, id;
+		} clear_watch;
+		struct {
 			uint64_t info_ptr;
 			uint32_t info_size, source_id, exception_code, clear_exception;
 		} query_exception_info;

@@ -1,8 +1,8 @@
 /* RUNTIME_ENABLE, DBG_TRAP, CRIU_OP, PROFILER and what else belongs to debuggers.
  *
  * The checks and the state machine are the kernel's (kfd_chardev.c:kfd_ioctl_set_debug_trap,
- * kfd_debug.c); a process debugs itself or one that it traces. Suspending and resuming queues, wave
- * launch modes and watch points need the waves and are refused as an unsupported operation.
+ * kfd_debug.c); a process debugs itself or one that it traces. What is done to waves and queues is in
+ * dbg_waves.c.
  */
 #include "dbg.h"
 
@@ -55,16 +55,23 @@ static int runtime_start(struct kfd_process *p, const struct kfd_ioctl_runtime_e
 		d->runtime.ttmp_setup =
 			(a->mode_mask & KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK) != 0;
 	}
-	return d->enabled ? runtime_event(p) : 0;
+	if (!d->enabled)
+		return 0;
+	if (!d->retry)
+		dbg_activate(d);
+	return runtime_event(p);
 }
 
 static int runtime_end(struct kfd_process *p)
 {
 	struct dbg_state *d = p->dbg;
+	bool was_enabled = d->runtime.runtime_state == DEBUG_RUNTIME_STATE_ENABLED;
 	int err;
 
 	d->runtime.runtime_state = DEBUG_RUNTIME_STATE_DISABLED;
 	d->runtime.r_debug = 0;
+	if (d->enabled && was_enabled)
+		dbg_deactivate(p, d);
 	err = d->enabled ? runtime_event(p) : 0;
 	if (!err)
 		d->runtime.ttmp_setup = 0;
@@ -86,6 +93,21 @@ KFD_HANDLER(runtime_enable)
 bool kfd_runtime_enabled(const struct kfd_process *p)
 {
 	return p->dbg->runtime.runtime_state == DEBUG_RUNTIME_STATE_ENABLED;
+}
+
+bool dbg_enabled(const struct kfd_process *p)
+{
+	return __atomic_load_n(&p->dbg->enabled, __ATOMIC_RELAXED);
+}
+
+void dbg_gws(struct kfd_process *p, bool has)
+{
+	p->dbg->gws = has;
+}
+
+const uint32_t *dbg_wave_word(const struct kfd_process *p)
+{
+	return &p->dbg->waves;
 }
 
 bool kfd_runtime_ttmps(const struct kfd_process *p)
@@ -157,21 +179,28 @@ bool dbg_raise(struct kfd_process *p, const struct kfd_queue *q, uint64_t mask,
 
 /* ---- DBG_TRAP ------------------------------------------------------------- */
 
-static int dbg_enable(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
+static int dbg_enable(struct kfd_process *p, struct dbg_state *d,
+		      struct kfd_ioctl_dbg_trap_args *a)
 {
 	uint32_t n = a->enable.rinfo_size;
 	long fd;
 
 	if (d->enabled)
 		return -EALREADY;
+	/* No GWS for debugged processes on gfx11 (kfd_dbg_has_gws_support). */
+	if (d->gws)
+		return -EBUSY;
 	if (n > sizeof(d->runtime))
 		n = sizeof(d->runtime);
 	fd = rawsys3(SYS_fcntl, (int)a->enable.dbg_fd, F_DUPFD_CLOEXEC, 1000);
 	if (fd < 0)
 		return -EBADF;
+	if (d->runtime.runtime_state == DEBUG_RUNTIME_STATE_ENABLED)
+		dbg_activate(d);
 	a->enable.rinfo_size = sizeof(d->runtime);
 	if (user_write(a->enable.rinfo_ptr, &d->runtime, n)) {
 		rawsys1(SYS_close, fd);
+		dbg_deactivate(p, d);
 		return -EFAULT;
 	}
 	d->event_fd = (int)fd;
@@ -182,8 +211,13 @@ static int dbg_enable(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
 }
 
 /* Locked. */
-static void dbg_disable(struct dbg_state *d)
+static void dbg_disable(struct kfd_process *p, struct dbg_state *d)
 {
+	/* Where the runtime is not, there is nothing to undo; where it failed it may try again. */
+	if (d->runtime.runtime_state == DEBUG_RUNTIME_STATE_ENABLED)
+		dbg_deactivate(p, d);
+	else if (d->runtime.runtime_state != DEBUG_RUNTIME_STATE_DISABLED)
+		d->runtime.runtime_state = DEBUG_RUNTIME_STATE_ENABLED;
 	if (d->debugger == getpid())
 		rawsys1(SYS_close, d->event_fd);
 	d->enabled = false;
@@ -381,22 +415,6 @@ static int dbg_send_runtime_event(struct kfd_process *p, struct dbg_state *d,
 	return 0;
 }
 
-/* Waves take their exceptions from MODE alone here: none can be overridden from outside, and
- * saying so is the kernel's own refusal (kfd_debug.c:kfd_dbg_validate_trap_override_request). */
-static int dbg_launch_override(struct kfd_ioctl_dbg_trap_args *a)
-{
-	enum { OVERRIDE_REPLACE = 1, SUPPORTED = 0 };
-	uint32_t request = a->launch_override.support_request_mask;
-
-	a->launch_override.support_request_mask = SUPPORTED;
-	if (a->launch_override.override_mode > OVERRIDE_REPLACE)
-		return -EPERM;
-	if (request & ~(uint32_t)SUPPORTED)
-		return -EACCES;
-	a->launch_override.enable_mask = 0;
-	return 0;
-}
-
 static long dbg_op(struct kfd_process *p, struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
 {
 	if (a->op != KFD_IOC_DBG_TRAP_ENABLE && !d->enabled)
@@ -407,9 +425,9 @@ static long dbg_op(struct kfd_process *p, struct dbg_state *d, struct kfd_ioctl_
 		return -EPERM;
 	switch (a->op) {
 	case KFD_IOC_DBG_TRAP_ENABLE:
-		return dbg_enable(d, a);
+		return dbg_enable(p, d, a);
 	case KFD_IOC_DBG_TRAP_DISABLE:
-		dbg_disable(d);
+		dbg_disable(p, d);
 		return 0;
 	case KFD_IOC_DBG_TRAP_SEND_RUNTIME_EVENT:
 		return dbg_send_runtime_event(p, d, a);
@@ -424,21 +442,20 @@ static long dbg_op(struct kfd_process *p, struct dbg_state *d, struct kfd_ioctl_
 		return dbg_queue_snapshot(d, a);
 	case KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT:
 		return dbg_device_snapshot(d, a);
-	case KFD_IOC_DBG_TRAP_SET_FLAGS: {
-		/* Flag bits 0 and 1 need capabilities that this part lacks. */
-		bool refused = *(uint32_t *)a->raw & 3;
-
-		*(uint32_t *)a->raw = 0;
-		return refused ? -EACCES : 0;
-	}
+	case KFD_IOC_DBG_TRAP_SET_FLAGS:
+		return dbg_set_flags(d, a);
 	case KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE:
-		return dbg_launch_override(a);
+		return dbg_launch_override(d, a);
 	case KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE:
+		return dbg_launch_mode(d, *(const uint32_t *)a->raw);
 	case KFD_IOC_DBG_TRAP_SUSPEND_QUEUES:
+		return dbg_suspend_queues(p, d, a);
 	case KFD_IOC_DBG_TRAP_RESUME_QUEUES:
+		return dbg_resume_queues(p, d, a);
 	case KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH:
+		return dbg_address_watch(d, a->set_watch.gpu_id, true);
 	case KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH:
-		return -EOPNOTSUPP;
+		return dbg_address_watch(d, a->clear_watch.gpu_id, false);
 	}
 	return -EINVAL;
 }

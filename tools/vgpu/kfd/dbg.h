@@ -22,6 +22,7 @@ struct dbg_state {
 	pid_t subject;        /* the debugged process */
 	uint32_t devices;     /* its GPUs; 0 before it opened /dev/kfd */
 	bool enabled;
+	bool gws; /* a queue of the process has GWS */
 	pid_t debugger;
 	int event_fd;    /* a number in the debugger's table */
 	uint64_t wanted; /* exceptions the debugger subscribed to */
@@ -29,6 +30,8 @@ struct dbg_state {
 	bool fault_known;
 	struct kfd_hsa_memory_exception_data fault;
 	struct kfd_runtime_info runtime;
+	uint32_t waves; /* atomic, CP_DBG_*: how waves of the process begin; the device reads it */
+	uint32_t flags; /* SET_FLAGS */
 	uint32_t releases; /* runtime_enable_sema; a futex */
 	bool retry;        /* the wait for it was interrupted */
 	struct {
@@ -52,5 +55,21 @@ void dbg_wake(const struct dbg_state *d);
  * hold it. */
 int dbg_wait_release(struct dbg_state *d);
 void dbg_release(struct dbg_state *d);
+
+/* ---- waves and queues (dbg_waves.c), all locked ---------------------------- */
+
+/* Debugger and runtime are both there, or no longer (kfd_dbg_trap_activate, _deactivate). */
+void dbg_activate(struct dbg_state *d);
+void dbg_deactivate(struct kfd_process *p, struct dbg_state *d); /* p NULL: another's */
+int dbg_launch_override(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a);
+int dbg_launch_mode(struct dbg_state *d, uint32_t mode);
+int dbg_set_flags(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a);
+/* p NULL: of another process, whose queues are out of reach. The count, or -errno. */
+int dbg_suspend_queues(struct kfd_process *p, struct dbg_state *d,
+		       const struct kfd_ioctl_dbg_trap_args *a);
+int dbg_resume_queues(struct kfd_process *p, struct dbg_state *d,
+		      const struct kfd_ioctl_dbg_trap_args *a);
+/* The hardware has no watch point to give: -ENODEV of another GPU, -ENOMEM; to take back: -EINVAL. */
+int dbg_address_watch(const struct dbg_state *d, uint32_t gpu_id, bool set);
 
 #endif

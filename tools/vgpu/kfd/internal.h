@@ -105,6 +105,7 @@ struct kfd_process {
 	bool restore_pending;
 
 	struct dbg_state *dbg; /* runtime and debugger */
+	uint32_t resumes;      /* changes when queues are resumed; a futex */
 	bool criu_paused, profiler_lock;
 };
 
@@ -236,6 +237,8 @@ struct kfd_queue {
 	uint64_t cwsr_total;
 	bool is_active; /* wants to run and may */
 	bool is_evicted;
+	bool is_suspended; /* by a debugger */
+	bool is_being_destroyed;
 	bool is_reset;
 	bool is_gone; /* DESTROY_QUEUE failed with the device's part already done */
 	bool gws;
@@ -248,6 +251,9 @@ struct kfd_queue *kfd_queue_by_id(struct kfd_process *p, uint32_t id);
 /* Evict counts; only 0 -> 1 acts. SMI messages are the caller's trigger; -1: silent (VM fault). */
 int kfd_process_evict_queues(struct kfd_process *p, int trigger);
 int kfd_process_restore_queues(struct kfd_process *p);
+/* A debugger's: -EBUSY for one that is new to it, or MES's error. */
+int kfd_queue_suspend(struct kfd_queue *q, bool is_new);
+int kfd_queue_resume(struct kfd_queue *q);
 void kfd_queues_set_trap_handler(struct kfd_process *p);
 uint64_t kfd_queue_sdma_counter(const struct kfd_queue *q);
 
@@ -298,6 +304,9 @@ bool dbg_raise(struct kfd_process *p, const struct kfd_queue *q, uint64_t mask,
 void dbg_queue_changed(struct kfd_process *p, const struct kfd_queue *q);
 void dbg_queue_gone(struct kfd_process *p, const struct kfd_queue *q);
 int dbg_state_open(struct kfd_process *p);
+bool dbg_enabled(const struct kfd_process *p); /* a debugger is attached */
+void dbg_gws(struct kfd_process *p, bool has);
+const uint32_t *dbg_wave_word(const struct kfd_process *p); /* CP_DBG_* */
 bool kfd_runtime_enabled(const struct kfd_process *p);
 bool kfd_runtime_ttmps(const struct kfd_process *p);
 

@@ -3,7 +3,12 @@
 #include "internal.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdio.h>
+#include <sys/syscall.h>
+
+#include "vm/rawsys.h"
 
 #define PAGE_UP(x) (((x) + 4095) & ~4095ull)
 
@@ -232,7 +237,8 @@ static void give_doorbell(struct kfd_queue *q, struct kfd_pdd *pdd)
 
 static bool should_run(const struct kfd_queue *q)
 {
-	return q->ring_size && q->ring_va && q->percent && !q->is_evicted && !q->is_reset;
+	return q->ring_size && q->ring_va && q->percent && !q->is_evicted && !q->is_suspended &&
+	       !q->is_reset;
 }
 
 static int queue_map(struct kfd_queue *q)
@@ -288,6 +294,7 @@ static void fill_mqd(struct kfd_queue *q, struct kfd_pdd *pdd,
 	m->tba = pdd->tba;
 	m->tma = pdd->tma;
 	m->ttmp_setup = kfd_runtime_ttmps(q->process);
+	m->debug = dbg_wave_word(q->process);
 	m->lds_base = vgpu_props.lds_base;
 	m->scratch_base = vgpu_props.scratch_base;
 }
@@ -414,6 +421,32 @@ uint64_t kfd_queue_sdma_counter(const struct kfd_queue *q)
 	return v;
 }
 
+/* What a debugger has suspended is not pulled from under it: until it resumes the queue, or a
+ * signal comes. NULL: there is no such queue, any more. Process lock held, given up meanwhile. */
+static struct kfd_queue *queue_to_destroy(struct kfd_process *p, uint32_t id, long *err)
+{
+	struct kfd_queue *q = kfd_queue_by_id(p, id);
+
+	if (q && q->is_being_destroyed) {
+		*err = -EBUSY;
+		return q;
+	}
+	while (q && q->is_suspended && dbg_enabled(p) && !*err) {
+		uint32_t seen = __atomic_load_n(&p->resumes, __ATOMIC_ACQUIRE);
+
+		q->is_being_destroyed = true;
+		pthread_mutex_unlock(&p->lock);
+		if (rawsys6(SYS_futex, &p->resumes, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0) ==
+		    -EINTR)
+			*err = -EINTR;
+		pthread_mutex_lock(&p->lock);
+		q = kfd_queue_by_id(p, id);
+	}
+	if (q && *err)
+		q->is_being_destroyed = false;
+	return q;
+}
+
 KFD_HANDLER(destroy_queue)
 {
 	struct kfd_ioctl_destroy_queue_args *a = args;
@@ -421,11 +454,11 @@ KFD_HANDLER(destroy_queue)
 	long err = 0;
 
 	pthread_mutex_lock(&p->lock);
-	q = kfd_queue_by_id(p, a->queue_id);
-	if (!q) {
+	q = queue_to_destroy(p, a->queue_id, &err);
+	if (!q)
 		err = -EINVAL;
+	if (err)
 		goto out;
-	}
 	err = queue_unmap(q);
 	if (err)
 		vgpu_log("amdgpu: Pasid 0x%x destroy queue %u failed, ret %ld", p->pasid, q->id,
@@ -446,8 +479,10 @@ KFD_HANDLER(destroy_queue)
 	p->n_queues--;
 	p->pdd.queue_count--;
 	kfd_device.queue_count--;
-	if (q->gws)
+	if (q->gws) {
 		p->pdd.gws = false;
+		dbg_gws(p, false);
+	}
 	cp_queue_destroy(q->cp);
 	if (q->reports > 1)
 		vgpu_log("queue %u: %u exceptions in all", q->id, q->reports);
@@ -613,15 +648,42 @@ KFD_HANDLER(alloc_queue_gws)
 		err = -EINVAL;
 	else if (!vgpu_props.num_gws)
 		err = -ENODEV;
-	else if (a->num_gws && p->pdd.gws)
+	else if (dbg_enabled(p) || (a->num_gws && p->pdd.gws))
 		err = -EBUSY;
 	else if (!a->num_gws && !p->pdd.gws)
 		err = -EINVAL;
 	if (!err) {
 		q->gws = p->pdd.gws = a->num_gws != 0;
-		a->first_gws = 0;
+		dbg_gws(p, p->pdd.gws);
 	}
+	/* Only the queue manager's own refusals leave it like success. */
+	if (q && vgpu_props.num_gws && !dbg_enabled(p))
+		a->first_gws = 0;
 	pthread_mutex_unlock(&p->lock);
+	return err;
+}
+
+int kfd_queue_suspend(struct kfd_queue *q, bool is_new)
+{
+	if (q->is_suspended)
+		return 0;
+	if (is_new || q->is_being_destroyed)
+		return -EBUSY;
+	q->is_suspended = true;
+	return queue_unmap(q);
+}
+
+int kfd_queue_resume(struct kfd_queue *q)
+{
+	struct kfd_process *p = q->process;
+	int err;
+
+	if (!q->is_suspended)
+		return 0;
+	q->is_suspended = false;
+	err = queue_map(q);
+	__atomic_fetch_add(&p->resumes, 1, __ATOMIC_RELEASE);
+	rawsys3(SYS_futex, &p->resumes, FUTEX_WAKE_PRIVATE, INT_MAX);
 	return err;
 }
 
