@@ -38,6 +38,8 @@ static const struct group {
 	{"CRIU", group_criu, ""},
 	{"mmap", group_mmap, ""},
 	{"memory limits", group_limits, "gtt=64M,ram=256M"},
+	{"a large carve-out", group_carve_out, "kernel=7.3,vram=256M,gtt=64M,ram=512M"},
+	{"runtime", group_runtime, ""},
 	{"doorbells", group_doorbells, "rule.queue_per_process_limit=0"},
 	{"kernel 7.3", group_new_kernel, "kernel=7.3"},
 	{"without SVM", group_no_svm, "rule.svm_api=0"},
@@ -203,7 +205,12 @@ static const struct {
 	{"rule.free_event_page_eperm", "events"},
 	{"rule.doorbell_mmap_size", "queues"},
 	{"rule.runtime_before_queues", "queues"},
+	{"rule.queue_cwsr_vgprs", "queue arguments"},
+	{"rule.queue_wptr_pinned", "queue arguments"},
 	{"rule.limit_system", "memory limits"},
+	{"rule.limit_ttm", "a large carve-out"},
+	{"rule.limit_vram", "memory limits"},
+	{"rule.queue_error_to_runtime", "runtime"},
 	{"rule.svm_api", "SVM"},
 	{"rule.event_slot_ack", "interrupts and faults"},
 	{"rule.event_slot_scan", "interrupts and faults"},
@@ -213,6 +220,62 @@ static const struct {
 	{"rule.userptr_invalidate", "eviction"},
 	{"rule.wait_jiffies", "waits"},
 };
+
+/* Those that another program of the suite switches off, under the name given here. */
+static const struct {
+	const char *rule, *file, *text;
+} elsewhere[] = {
+	{"reset_hw_exception", "tests/virt_reset.c", "rule.reset_hw_exception=0"},
+	{"reset_evicts", "tests/virt_reset.c", "rule.reset_evicts=0"},
+	{"reset_locks_open", "tests/virt_reset.c", "rule.reset_locks_open=0"},
+	{"cwsr_save_vgprs", "tests/vgpu_cwsr.c", "DEFECT(vgprs)"},
+	{"cwsr_save_sgprs", "tests/vgpu_cwsr.c", "DEFECT(sgprs)"},
+	{"cwsr_save_m0", "tests/vgpu_cwsr.c", "DEFECT(m0)"},
+	{"cwsr_save_pc", "tests/vgpu_cwsr.c", "DEFECT(pc)"},
+	{"cwsr_save_exec", "tests/vgpu_cwsr.c", "DEFECT(exec)"},
+	{"cwsr_save_status", "tests/vgpu_cwsr.c", "run_scc(\"cwsr_save_status\")"},
+	{"cwsr_save_trapsts", "tests/vgpu_cwsr.c", "DEFECT(trapsts)"},
+	{"cwsr_save_mode", "tests/vgpu_cwsr.c", "DEFECT(mode)"},
+	{"cwsr_save_flat_scratch", "tests/vgpu_cwsr.c", "DEFECT(flat_scratch)"},
+	{"cwsr_save_ttmps", "tests/vgpu_cwsr.c", "run_ttmps(\"cwsr_save_ttmps\")"},
+	{"cwsr_save_lds", "tests/vgpu_cwsr.c", "DEFECT(lds)"},
+	{"mes_remove_queue", "tests/vgpu_cwsr.c", "vgpu_rule_set(\"mes_remove_queue\", false)"},
+	{"cu_mask", "tests/vgpu_mes.c", "vgpu_rule_set(\"cu_mask\", false)"},
+};
+
+static bool file_says(const char *path, const char *text)
+{
+	static char buf[1 << 20];
+	FILE *f = fopen(path, "re");
+	size_t n;
+
+	cr_assert_not_null(f, "%s; the tests run in the repository's root", path);
+	n = fread(buf, 1, sizeof(buf) - 1, f);
+	fclose(f);
+	buf[n] = 0;
+	return strstr(buf, text) != NULL;
+}
+
+static bool planted_somewhere(const char *rule)
+{
+	for (size_t i = 0; i < sizeof(defects) / sizeof(defects[0]); i++) {
+		if (!strcmp(defects[i].rule + 5, rule))
+			return true;
+	}
+	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++) {
+		if (!strcmp(elsewhere[i].rule, rule))
+			return file_says(elsewhere[i].file, elsewhere[i].text);
+	}
+	return false;
+}
+
+Test(ioctl, every_rule_is_planted)
+{
+#define RULE(name, def, source)                                                                    \
+	cr_expect(planted_somewhere(#name), "rule " #name " is in rules.def and nobody's defect");
+#include "tools/vgpu/rules.def"
+#undef RULE
+}
 
 Test(ioctl, planted_defects, .timeout = 300)
 {

@@ -693,6 +693,11 @@ static void group_limits(void)
 	a.gpu_id = av.gpu_id = gpu;
 	WANT(0, AVAILABLE_MEMORY, &av);
 	TRUE(av.available < 64 << 20);
+	/* What page tables may take is not for VRAM buffers, though it would do for GTT ones. */
+	a.flags = KFD_IOC_ALLOC_MEM_FLAGS_VRAM;
+	a.size = 58 << 20;
+	WANT(ENOMEM, ALLOC_MEMORY_OF_GPU, &a);
+	a.flags = GTT;
 	/* One page below the GTT size is too much: the trap handler's pages are counted. */
 	a.size = (64 << 20) - 4096;
 	WANT(ENOMEM, ALLOC_MEMORY_OF_GPU, &a);
@@ -708,6 +713,19 @@ static void group_limits(void)
 	/* SVM ranges count against the system limit: 126 MiB on a machine of 256 */
 	v.start_addr = (uintptr_t)mem;
 	check(__LINE__, "SVM", KFD_NR_SVM, ioctl(kfd, AMDKFD_IOC_SVM + (8 << 16), &v), ENOMEM);
+}
+
+/* A carve-out larger than GTT: both flags together are placed in it, and counted as GTT. */
+static void group_carve_out(void)
+{
+	const uint32_t both = GTT | KFD_IOC_ALLOC_MEM_FLAGS_VRAM;
+	struct kfd_ioctl_alloc_memory_of_gpu_args a = {.size = 40 << 20, .flags = both};
+
+	acquire();
+	alloc(70 << 20, KFD_IOC_ALLOC_MEM_FLAGS_VRAM); /* more than all of GTT */
+	alloc(40 << 20, both);
+	a.gpu_id = gpu;
+	WANT(ENOMEM, ALLOC_MEMORY_OF_GPU, &a);
 }
 
 /* With the limit of queues switched off, doorbells run out before queue ids. */

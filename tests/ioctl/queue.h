@@ -378,6 +378,47 @@ static void group_faults(void)
 	TRUE(wait_data(e.event_id, 200, &d) == KFD_IOC_WAIT_RESULT_TIMEOUT);
 }
 
+/* A packet that no engine knows: the runtime, which has asked for such news, finds the reason in the
+ * word and at the event that the queue's save area names. */
+static void group_runtime(void)
+{
+	struct kfd_ioctl_runtime_enable_args rt = {.mode_mask = 1};
+	struct kfd_ioctl_alloc_memory_of_gpu_args ring, ptrs, area;
+	struct kfd_context_save_area_header *header;
+	struct kfd_ioctl_create_queue_args q;
+	struct kfd_event_data d;
+	uint32_t id;
+	uint64_t *words;
+	char *page;
+
+	acquire();
+	WANT(0, RUNTIME_ENABLE, &rt);
+	id = event_create(KFD_IOC_EVENT_SIGNAL, true);
+	q = queue_args();
+	ring = mapped(4096, GTT);
+	ptrs = mapped(4096, GTT);
+	area = mapped(AREA, GTT);
+	words = cpu_map(&ptrs);
+	header = cpu_map(&area);
+	header->err_payload_addr = (uintptr_t)&words[100];
+	header->err_event_id = id;
+	*(uint32_t *)cpu_map(&ring) = 3u << 30 | 0xff << 8; /* type 3, opcode 0xff */
+	q.queue_type = KFD_IOC_QUEUE_TYPE_COMPUTE;
+	q.ring_base_address = ring.va_addr;
+	q.read_pointer_address = ptrs.va_addr;
+	q.write_pointer_address = ptrs.va_addr + 64;
+	q.ctx_save_restore_address = area.va_addr;
+	WANT(0, CREATE_QUEUE, &q);
+	page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, kfd,
+		    (off_t)(q.doorbell_offset & ~0x1fffull));
+	TRUE(page != MAP_FAILED);
+	__atomic_store_n(&words[8], 2, __ATOMIC_RELEASE);
+	__atomic_store_n((uint64_t *)(page + (q.doorbell_offset & 0x1fff)), 2, __ATOMIC_RELEASE);
+	TRUE(wait_data(id, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
+	TRUE(words[100] & (KFD_EC_MASK(EC_QUEUE_PACKET_UNSUPPORTED) |
+			   KFD_EC_MASK(EC_QUEUE_PACKET_RESERVED)));
+}
+
 /* MES gives up after 2.1 s, then a reset keeps the device for half a second. With evictions left
  * out, what asks MES in that time is told so. */
 static void group_hang(void)

@@ -215,7 +215,9 @@ static long alloc_locked(struct kfd_process *p, struct kfd_ioctl_alloc_memory_of
 		goto out_free;
 	/* The target manager must be strictly larger than the buffer (amdgpu_bo_validate_size). */
 	if ((a->flags & (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT)) &&
-	    size >= vgpu_config.gtt_bytes) {
+	    size >= (a->flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM && !vgpu_props.vram_is_gtt
+			     ? vgpu_config.vram_bytes
+			     : vgpu_config.gtt_bytes)) {
 		err = -ENOMEM;
 		goto out_unreserve;
 	}
