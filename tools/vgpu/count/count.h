@@ -82,6 +82,14 @@ struct count_launch {
 	uint64_t index;      /* packet */
 	uint32_t waves_full; /* of a whole workgroup */
 };
+/* What tells a kernel from others wherever it is loaded: a hash of the bytes that its branches
+ * reach, which start at entry + offset. bytes 0: unknown. */
+struct count_code {
+	uint64_t hash;
+	uint32_t bytes;
+	int32_t offset;
+};
+struct count_code count_code(struct vm *vm, uint64_t entry);
 /* NULL without memory (then it is not counted). */
 struct count_dispatch *count_dispatch_begin(const struct count_launch *l);
 void count_dispatch_end(struct count_dispatch *d);

@@ -4,6 +4,7 @@
 
 #include "count/internal.h"
 #include "isa/jit_internal.h"
+#include "ledger.h"
 
 /* Dispatches reported one by one; the rest are in the sums of their kernels. */
 #define KEEP 4096u
@@ -93,6 +94,16 @@ static void identify(struct vm_port *p, struct count_kernel *k)
 	k->code_bytes = cfg.bytes;
 	k->code_offset = (int32_t)(cfg.base - k->entry);
 	jit_cfg_free(&cfg);
+}
+
+struct count_code count_code(struct vm *vm, uint64_t entry)
+{
+	struct count_kernel k = {.entry = entry};
+	struct vm_port port;
+
+	vm_port_init(&port, vm, VM_CLIENT_SQC_INST);
+	identify(&port, &k);
+	return (struct count_code){k.hash, k.code_bytes, k.code_offset};
 }
 
 /* Whether k's code is still what is there: cheaper than following its branches again. */
@@ -193,7 +204,7 @@ void count_dispatch_end(struct count_dispatch *d)
 	struct count_estimate e = count_estimate(&d->set, &o, wgp);
 	bool kept;
 
-	count_ledger_look();
+	vgpu_ledger_look();
 	pthread_mutex_lock(&count_state.lock);
 	count_set_add(&k->set, &d->set);
 	for (unsigned i = 0; i < d->n_touch; i++)

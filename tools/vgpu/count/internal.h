@@ -106,9 +106,7 @@ void count_set_add(struct count_set *to, const struct count_set *from);
 extern struct vm_watch count_watch_others; /* ports of the command processor and DMA */
 struct count_buffer *count_buffer_at(const struct vm *vm, uint64_t va);
 
-/* names.c: takes hold of the client's ledger, if it has one now. */
-void count_ledger_look(void);
-/* Names the buffers by it, and lets go. */
+/* names.c: names the buffers by the client's ledger, and lets go of it. */
 void count_ledger_names(void);
 
 /* ---- model.c (pure): first-order time on gfx1151, docs/prof.md ------------ */

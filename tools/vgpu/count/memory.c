@@ -240,13 +240,14 @@ static bool line_new(struct lines *t, uint64_t line)
 }
 
 static void lanes(struct vm_watch *w, const struct vm_port *p, enum vm_op op, const uint64_t *addr,
-		  uint32_t mask, unsigned size)
+		  uint32_t mask, unsigned size, unsigned cache)
 {
 	struct count_ctx *c = (struct count_ctx *)w;
 	uint64_t n = (uint64_t)__builtin_popcount(mask) * size, last = ~0ull, end = 0, start = 0;
 	struct lines l64 = {.n = 0}, l128 = {.n = 0};
 	uint64_t run = 0;
 
+	(void)cache;
 	if (!c->d)
 		return;
 	if (op != VM_STORE)
@@ -283,10 +284,11 @@ static void lanes(struct vm_watch *w, const struct vm_port *p, enum vm_op op, co
 }
 
 static void scalar(struct vm_watch *w, const struct vm_port *p, enum vm_op op, uint64_t va,
-		   size_t n)
+		   size_t n, unsigned cache)
 {
 	struct count_ctx *c = (struct count_ctx *)w;
 
+	(void)cache;
 	if (!c->d || !n)
 		return;
 	if (op == VM_FETCH) {
@@ -306,17 +308,24 @@ static void scalar(struct vm_watch *w, const struct vm_port *p, enum vm_op op, u
 
 struct vm_watch *count_watch(struct count_ctx *c)
 {
-	c->watch = (struct vm_watch){.lanes = lanes, .span = scalar};
+	c->watch = (struct vm_watch){
+		.lanes = lanes,
+		.span = scalar,
+		/* Others that look at every port look at waves too. */
+		.next = count_watch_others.next,
+	};
 	return &c->watch;
 }
 
 /* ---- everybody else ------------------------------------------------------ */
 
-static void other(struct vm_watch *w, const struct vm_port *p, enum vm_op op, uint64_t va, size_t n)
+static void other(struct vm_watch *w, const struct vm_port *p, enum vm_op op, uint64_t va, size_t n,
+		  unsigned cache)
 {
 	struct count_buffer *b = count_buffer_at(p->vm, va);
 
 	(void)w;
+	(void)cache;
 	if (!b)
 		return;
 	if (op == VM_FETCH) {

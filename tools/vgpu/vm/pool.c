@@ -207,6 +207,12 @@ void vm_pools_fini(void)
 	pthread_mutex_unlock(&P.lock);
 }
 
+uint8_t *vm_pools_alias(uint64_t *bytes)
+{
+	*bytes = P.size;
+	return P.alias;
+}
+
 int vm_pools_fd(void)
 {
 	return P.fd;

@@ -496,8 +496,9 @@ uint32_t vm_access(struct vm_port *p, enum vm_op op, const uint64_t addr[VM_LANE
 		return 0;
 	if (__builtin_expect(p->tape != NULL, 0))
 		return vm_tape_access(p, op, addr, mask, size, cache, data);
-	if (__builtin_expect(p->watch && p->watch->lanes, 0))
-		p->watch->lanes(p->watch, p, op, addr, mask, size);
+	for (struct vm_watch *w = p->watch; __builtin_expect(w != NULL, 0); w = w->next)
+		if (w->lanes)
+			w->lanes(w, p, op, addr, mask, size, cache);
 	a0 = addr[__builtin_ctz(mask)];
 	p->accesses++;
 	p->repeats += a0 == p->last;
@@ -586,8 +587,9 @@ static int span(struct vm_port *p, enum vm_op op, uint64_t va, void *buf, size_t
 
 	if (__builtin_expect(p->tape != NULL, 0))
 		return vm_tape_span(p, op, va, buf, n, cache);
-	if (__builtin_expect(p->watch && p->watch->span, 0))
-		p->watch->span(p->watch, p, op, va, n);
+	for (struct vm_watch *w = p->watch; __builtin_expect(w != NULL, 0); w = w->next)
+		if (w->span)
+			w->span(w, p, op, va, n, cache);
 	p->accesses++;
 	p->repeats += va == p->last;
 	p->last = va;
@@ -633,8 +635,9 @@ static int word(struct vm_port *p, enum vm_op op, uint64_t va, unsigned size, ui
 	uint8_t *h;
 	int ret = 0;
 
-	if (__builtin_expect(p->watch && p->watch->span, 0))
-		p->watch->span(p->watch, p, op, va, size);
+	for (struct vm_watch *w = p->watch; __builtin_expect(w != NULL, 0); w = w->next)
+		if (w->span)
+			w->span(w, p, op, va, size, 0);
 	r = door_enter(p);
 	e = translate(p, op, va);
 	p->accesses++;

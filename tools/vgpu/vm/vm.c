@@ -159,6 +159,20 @@ static void withdraw(struct vm *vm)
 	__atomic_add_fetch(&vm->generation, 1, __ATOMIC_RELEASE);
 }
 
+static void watch_mapped(struct vm *vm, const struct vm_mapping *m)
+{
+	for (struct vm_watch *w = vm_watch_all; w; w = w->next)
+		if (w->mapped)
+			w->mapped(w, vm, m);
+}
+
+static void watch_unmapped(struct vm *vm, const struct vm_mapping *m)
+{
+	for (struct vm_watch *w = vm_watch_all; w; w = w->next)
+		if (w->unmapped)
+			w->unmapped(w, vm, m);
+}
+
 void vm_destroy(struct vm *vm)
 {
 	vm_lock(vm);
@@ -169,8 +183,7 @@ void vm_destroy(struct vm *vm)
 	pthread_mutex_unlock(&vm->pt);
 	vm_grace();
 	for (size_t i = 0; i < n; i++) {
-		if (vm_watch_all && vm_watch_all->unmapped)
-			vm_watch_all->unmapped(vm_watch_all, vm, vm->map[i]);
+		watch_unmapped(vm, vm->map[i]);
 		vm_bo_unref(vm->map[i]->bo);
 		free(vm->map[i]);
 	}
@@ -224,8 +237,7 @@ int vm_map(struct vm *vm, gva_t va, uint64_t size, struct vm_bo *bo, uint64_t bo
 		vm->map[at] = m;
 		vm->n++;
 		vm_bo_ref(bo);
-		if (vm_watch_all && vm_watch_all->mapped)
-			vm_watch_all->mapped(vm_watch_all, vm, m);
+		watch_mapped(vm, m);
 	}
 	pthread_mutex_unlock(&vm->pt);
 out:
@@ -254,8 +266,7 @@ int vm_unmap(struct vm *vm, gva_t va)
 	if (!m)
 		return -EINVAL;
 	vm_grace();
-	if (vm_watch_all && vm_watch_all->unmapped)
-		vm_watch_all->unmapped(vm_watch_all, vm, m);
+	watch_unmapped(vm, m);
 	vm_bo_unref(m->bo);
 	free(m);
 	return 0;

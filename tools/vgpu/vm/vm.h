@@ -77,6 +77,8 @@ int vm_bo_user(uint64_t user_addr, uint64_t size, struct vm_bo **out);
 void vm_bo_ref(struct vm_bo *bo);
 void vm_bo_unref(struct vm_bo *bo);
 uint64_t vm_pool_used(enum vm_pool_id pool);
+/* The device's own mapping of all pools, and how long it is. NULL before vm_pools_init(). */
+uint8_t *vm_pools_alias(uint64_t *bytes);
 /* The device's own pointer to pool bytes: for kernel-side code (event page, CWSR header),
  * which in reality writes through its own kmap, not through the GPU page tables. */
 void *vm_bo_kmap(struct vm_bo *bo);
@@ -185,12 +187,13 @@ struct vm_port {
 };
 
 /* Sees every access of a port that is not bound (vm_port_bind), before it is done, on the thread
- * that does it; and every mapping. A watch takes no lock of vm/. Any member may be NULL. */
+ * that does it; and every mapping, with the table's lock held. Any function may be NULL. */
 struct vm_watch {
+	struct vm_watch *next; /* who else looks */
 	void (*lanes)(struct vm_watch *w, const struct vm_port *p, enum vm_op op,
-		      const uint64_t *addr, uint32_t mask, unsigned size);
+		      const uint64_t *addr, uint32_t mask, unsigned size, unsigned cache);
 	void (*span)(struct vm_watch *w, const struct vm_port *p, enum vm_op op, uint64_t va,
-		     size_t n);
+		     size_t n, unsigned cache);
 	void (*mapped)(struct vm_watch *w, struct vm *vm, const struct vm_mapping *m);
 	void (*unmapped)(struct vm_watch *w, struct vm *vm, const struct vm_mapping *m);
 };
