@@ -6,6 +6,7 @@
  */
 #include <criterion/criterion.h>
 
+#include "ioctl/context.h"
 #include "ioctl/device.h"
 #include "ioctl/memory.h"
 #include "ioctl/queue.h"
@@ -42,6 +43,9 @@ static const struct group {
 	{"runtime", group_runtime, ""},
 	{"doorbells", group_doorbells, "rule.queue_per_process_limit=0"},
 	{"kernel 7.3", group_new_kernel, "kernel=7.3"},
+	{"secondary processes", group_contexts, "kernel=7.3"},
+	{"lives of secondary processes", group_context_life, "kernel=7.3"},
+	{"memory pressure on two", group_context_pressure, "kernel=7.3,evict_ms=20"},
 	{"without SVM", group_no_svm, "rule.svm_api=0"},
 	{"without GWS", group_no_gws, "mes_version=64"},
 	{"without a GPU", group_no_gpu, "gpus=0"},

@@ -110,6 +110,8 @@ struct cp_irq {
 
 /* Blocks until an interrupt is there; false once cp_stop() was called. */
 bool cp_irq_next(struct cp_irq *out);
+/* What waits there for a process that ends is nobody's. */
+void cp_irq_forget(const void *process);
 
 /* Starts/stops the device's threads (one CP thread, workers). Lazy: the first mapped queue
  * starts them. All signals are blocked in them. After fork, the child starts its own. */

@@ -47,6 +47,18 @@ bool cp_irq_next(struct cp_irq *out)
 	return got;
 }
 
+void cp_irq_forget(const void *process)
+{
+	pthread_mutex_lock(&R.lock);
+	for (unsigned i = 0; i < R.n; i++) {
+		struct cp_irq *irq = &R.ring[(R.head + i) % DEPTH];
+
+		if (irq->process == process)
+			irq->process = NULL;
+	}
+	pthread_mutex_unlock(&R.lock);
+}
+
 void cp_irq_open(void)
 {
 	pthread_mutex_lock(&R.lock);

@@ -515,7 +515,7 @@ int drm_fdinfo(struct drm_file *f, char *buf, size_t n)
 	int at;
 
 	if (f->compute)
-		kfd_vm_memory(&s.gtt_used, &s.vram_used);
+		kfd_vm_memory(f, &s.gtt_used, &s.vram_used);
 	for (struct gem_va *v = f->vas; v; v = v->next)
 		*(v->gem->domain == GEM_VRAM ? &s.vram_used : &s.gtt_used) += v->gem->size;
 	at = snprintf(buf, n,

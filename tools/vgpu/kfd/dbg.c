@@ -467,6 +467,8 @@ KFD_HANDLER(dbg_trap)
 	struct dbg_state *d = p->dbg;
 	long err;
 
+	if (kfd_is_secondary(p))
+		return -EOPNOTSUPP;
 	if (!a->pid || a->pid > INT32_MAX || (kill((pid_t)a->pid, 0) && errno == ESRCH))
 		return -ESRCH;
 	if (!self) {
@@ -578,15 +580,6 @@ KFD_HANDLER(criu_op)
 
 /* ---- newer interfaces ----------------------------------------------------- */
 
-KFD_HANDLER(create_process)
-{
-	(void)p;
-	(void)args;
-	/* Secondary process objects are not offered: the kernel's answer when it cannot make one.
-	 */
-	return -ENOMEM;
-}
-
 static bool capable_perfmon(void)
 {
 	struct __user_cap_header_struct h = {_LINUX_CAPABILITY_VERSION_3, 0};
@@ -596,6 +589,30 @@ static bool capable_perfmon(void)
 		return false;
 	return (d[0].effective >> CAP_SYS_ADMIN & 1) ||
 	       (d[CAP_PERFMON / 32].effective >> CAP_PERFMON % 32 & 1);
+}
+
+/* One lock per device. */
+static int profiler_lock(struct kfd_process *p, bool want)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&kfd_device.lock);
+	if (want && kfd_device.profiler)
+		err = kfd_device.profiler == p ? -EALREADY : -EBUSY;
+	else if (!want && kfd_device.profiler != p)
+		err = -EINVAL;
+	else
+		kfd_device.profiler = want ? p : NULL;
+	pthread_mutex_unlock(&kfd_device.lock);
+	return err;
+}
+
+void kfd_profiler_drop(struct kfd_process *p)
+{
+	pthread_mutex_lock(&kfd_device.lock);
+	if (kfd_device.profiler == p)
+		kfd_device.profiler = NULL;
+	pthread_mutex_unlock(&kfd_device.lock);
 }
 
 KFD_HANDLER(profiler)
@@ -612,13 +629,7 @@ KFD_HANDLER(profiler)
 			return -EPERM;
 		if (!kfd_pdd_by_id(p, a->pmc.gpu_id) || a->pmc.lock > 1)
 			return -EINVAL;
-		/* One lock per device; in this process there is one that could hold it. */
-		if (a->pmc.lock && p->profiler_lock)
-			return -EALREADY;
-		if (!a->pmc.lock && !p->profiler_lock)
-			return -EINVAL;
-		p->profiler_lock = a->pmc.lock != 0;
-		return 0;
+		return profiler_lock(p, a->pmc.lock);
 	case OP_PTL:
 		return kfd_pdd_by_id(p, a->ptl.gpu_id) ? -EOPNOTSUPP : -EINVAL;
 	}

@@ -45,7 +45,6 @@ struct dbg_state {
  * also when that process has none yet. -ESRCH no such process or nothing to debug, -EPERM not
  * traced by the calling thread. */
 int dbg_state_find(pid_t pid, bool create, struct dbg_state **out);
-void dbg_state_close(struct dbg_state *d);
 
 void dbg_lock(struct dbg_state *d);
 void dbg_unlock(struct dbg_state *d);

@@ -105,6 +105,18 @@ int dbg_state_open(struct kfd_process *p)
 	return err;
 }
 
+int dbg_state_private(struct kfd_process *p)
+{
+	struct anchor own;
+	int err = create(p->lead, &own, &p->dbg);
+
+	if (err)
+		return err;
+	rawsys1(SYS_close, own.fd);
+	p->dbg->devices = p->n_pdds;
+	return 0;
+}
+
 /* ---- another process ------------------------------------------------------ */
 
 static long read_file(pid_t pid, const char *name, char *buf, size_t n)

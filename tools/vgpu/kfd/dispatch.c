@@ -57,7 +57,7 @@ static const struct ioctl_desc ioctls[KFD_NR_END] = {
 	DEF(EXPORT_DMABUF, export_dmabuf),
 	DEF(RUNTIME_ENABLE, runtime_enable),
 	DEF(DBG_TRAP, dbg_trap),
-	DEF(CREATE_PROCESS, create_process),
+	[KFD_NR_CREATE_PROCESS] = {AMDKFD_IOC_CREATE_PROCESS, NULL, 0}, /* of the file, not of the process */
 	DEF(PROFILER, profiler),
 };
 #undef DEF
@@ -73,8 +73,10 @@ static bool capable_checkpoint(void)
 	       (d[CAP_CHECKPOINT_RESTORE / 32].effective >> CAP_CHECKPOINT_RESTORE % 32 & 1);
 }
 
-long kfd_ioctl(struct kfd_process *p, unsigned cmd, void *arg)
+long kfd_ioctl(struct kfd_process **file, unsigned cmd, void *arg)
 {
+	/* Pairs with the release store in kfd_create_secondary(). */
+	struct kfd_process *p = __atomic_load_n(file, __ATOMIC_ACQUIRE);
 	unsigned nr = _IOC_NR(cmd), usize = _IOC_SIZE(cmd), asize, ksize;
 	_Alignas(16) char stack[256];
 	const struct ioctl_desc *d;
@@ -112,7 +114,7 @@ long kfd_ioctl(struct kfd_process *p, unsigned cmd, void *arg)
 			goto out;
 		}
 	}
-	ret = d->fn(p, kdata);
+	ret = d->fn ? d->fn(p, kdata) : kfd_create_secondary(p, file);
 	/* Outputs go back whatever the result was. */
 	if ((_IOC_DIR(d->cmd) & _IOC_READ) && user_write((uintptr_t)arg, kdata, usize))
 		ret = -EFAULT;

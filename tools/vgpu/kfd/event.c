@@ -277,6 +277,17 @@ KFD_HANDLER(destroy_event)
 	return ev ? 0 : -EINVAL;
 }
 
+void kfd_events_free(struct kfd_process *p)
+{
+	struct idr *tables[] = {&p->signal_events, &p->other_events};
+
+	for (unsigned t = 0; t < 2; t++) {
+		for (uint32_t i = 0; i < tables[t]->n; i++)
+			free(tables[t]->slot[i]);
+		free(tables[t]->slot);
+	}
+}
+
 int kfd_event_set(struct kfd_process *p, uint32_t id)
 {
 	struct kfd_event *ev;

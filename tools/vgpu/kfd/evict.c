@@ -19,35 +19,44 @@ static struct kfd_timer restore_timer = {.fn = restore_work, .jump = true};
 static bool pressed; /* the schedule runs */
 static uint64_t last_restore;
 
-static void evict_work(struct kfd_timer *t)
+static void evict_one(struct kfd_process *p, void *ctx)
 {
-	struct kfd_process *p = kfd_process_current();
 	int err;
 
-	(void)t;
-	if (!p)
-		return;
+	(void)ctx;
 	pthread_mutex_lock(&p->lock);
 	err = kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_TRIGGER_TTM);
+	p->pressed = true;
 	pthread_mutex_unlock(&p->lock);
 	if (err)
 		vgpu_log("amdgpu: Failed to evict queues of process pid %d: %d", p->lead, err);
+}
+
+static void evict_work(struct kfd_timer *t)
+{
+	(void)t;
+	kfd_process_each(evict_one, NULL);
 	/* The mover gets its memory only once the queues stand still; they come back later. */
 	timer_arm(&restore_timer, vgpu_clock_ns() + PROCESS_RESTORE_TIME_NS);
 }
 
+static void restore_one(struct kfd_process *p, void *ctx)
+{
+	(void)ctx;
+	pthread_mutex_lock(&p->lock);
+	if (p->pressed)
+		kfd_process_restore_queues(p);
+	p->pressed = false;
+	pthread_mutex_unlock(&p->lock);
+}
+
 static void restore_work(struct kfd_timer *t)
 {
-	struct kfd_process *p = kfd_process_current();
 	uint64_t next;
 
 	(void)t;
-	if (!p)
-		return;
-	pthread_mutex_lock(&p->lock);
 	last_restore = vgpu_clock_ns();
-	kfd_process_restore_queues(p);
-	pthread_mutex_unlock(&p->lock);
+	kfd_process_each(restore_one, NULL);
 	next = vgpu_config.evict_ms * 1000000ull;
 	if (next < PROCESS_ACTIVE_TIME_NS)
 		next = PROCESS_ACTIVE_TIME_NS;

@@ -40,6 +40,7 @@ struct kfd_device {
 	uint64_t gtt_used, vram_placed, preempt_used; /* by placement */
 	struct smi_client *smi;
 	uint32_t reset_seq;
+	struct kfd_process *profiler; /* who holds the performance counters */
 	struct vgpu_stats stats; /* the parts nobody else counts */
 };
 extern struct kfd_device kfd_device;
@@ -77,7 +78,10 @@ struct kfd_pdd {
 };
 
 struct kfd_process {
-	pthread_mutex_t lock; /* the kernel's process mutex */
+	pthread_mutex_t lock;     /* the kernel's process mutex */
+	struct kfd_process *next; /* of the same address space, the primary first */
+	uint16_t context;         /* KFD_CONTEXT_PRIMARY, or a secondary one's id */
+	uint32_t files;           /* secondary: descriptions and mappings that keep it */
 	pid_t lead;
 	uint64_t mm;
 	uint32_t pasid;
@@ -106,8 +110,9 @@ struct kfd_process {
 
 	struct dbg_state *dbg; /* runtime and debugger */
 	uint32_t resumes;      /* changes when queues are resumed; a futex */
-	bool criu_paused, profiler_lock;
+	bool criu_paused, pressed; /* pressed: stopped by evict.c */
 };
+#define KFD_CONTEXT_PRIMARY 0xffffu
 
 /* The mapped VA ranges of a BO are recorded here, sorted, for overlap and queue checks. */
 struct kfd_bo {
@@ -124,8 +129,26 @@ struct kfd_bo {
 	bool dead;          /* the user pages are gone: PTEs cleared */
 };
 
-/* The process of the calling mm, or NULL. */
+/* ---- process objects (context.c) ------------------------------------------ */
+
+/* The primary process of the calling mm, or NULL. */
 struct kfd_process *kfd_process_current(void);
+/* An object that belongs to no list yet, without a debugger's state. */
+int kfd_process_new(struct kfd_process **out);
+void kfd_contexts_begin(struct kfd_process *primary);
+void kfd_contexts_after_fork(void);
+/* CREATE_PROCESS: *file, which is p, becomes a new secondary process. */
+long kfd_create_secondary(struct kfd_process *p, struct kfd_process **file);
+static inline bool kfd_is_secondary(const struct kfd_process *p)
+{
+	return p->context != KFD_CONTEXT_PRIMARY;
+}
+/* Calls fn for all of them, none of which ends meanwhile. Without locks. */
+void kfd_process_each(void (*fn)(struct kfd_process *p, void *ctx), void *ctx);
+/* The same for one, if it still exists. */
+bool kfd_process_with(struct kfd_process *it, void (*fn)(struct kfd_process *p, void *ctx),
+		      void *ctx);
+
 /* The pdd for a gpu_id, or NULL; bind says whether ACQUIRE_VM happened. */
 struct kfd_pdd *kfd_pdd_by_id(struct kfd_process *p, uint32_t gpu_id);
 static inline bool kfd_pdd_bound(const struct kfd_pdd *pdd)
@@ -172,7 +195,6 @@ KFD_HANDLER(available_memory);
 KFD_HANDLER(export_dmabuf);
 KFD_HANDLER(runtime_enable);
 KFD_HANDLER(dbg_trap);
-KFD_HANDLER(create_process);
 KFD_HANDLER(profiler);
 
 /* ---- memory --------------------------------------------------------------- */
@@ -182,6 +204,7 @@ struct kfd_bo *kfd_bo_by_handle(struct kfd_pdd *pdd, uint64_t handle);
 struct kfd_bo *kfd_bo_mapped_at(struct kfd_pdd *pdd, uint64_t va, uint64_t *start, uint64_t *size);
 bool kfd_bo_overlaps(struct kfd_pdd *pdd, uint64_t va, uint64_t size);
 int kfd_pdd_doorbells(struct kfd_pdd *pdd);               /* allocates the page on first use */
+void kfd_bos_free(struct kfd_process *p); /* all; process lock held */
 int kfd_bo_unmap(struct kfd_pdd *pdd, struct kfd_bo *bo); /* -EINVAL not mapped, -EBUSY */
 void kfd_stats_bo(int count, int64_t bytes);
 /* The set of watched client ranges (userptr, SVM) changed. Process lock held. */
@@ -214,6 +237,7 @@ void kfd_event_hw_exception(struct kfd_process *p, const struct kfd_hsa_hw_excep
 int kfd_event_set(struct kfd_process *p, uint32_t id);
 /* mmap type 2 of the kernel's own page (older kernels): fills fd; the usable slots follow. */
 int kfd_event_mmap(struct kfd_process *p, uint64_t len, int *fd);
+void kfd_events_free(struct kfd_process *p); /* nobody waits for them */
 uint32_t kfd_event_count(struct kfd_process *p);
 void kfd_event_process_init(struct kfd_process *p);
 
@@ -247,6 +271,7 @@ struct kfd_queue {
 	unsigned reports; /* exceptions described in the log, the first also on the terminal */
 };
 
+void kfd_queues_destroy(struct kfd_process *p); /* all; process lock held */
 struct kfd_queue *kfd_queue_by_id(struct kfd_process *p, uint32_t id);
 /* Evict counts; only 0 -> 1 acts. SMI messages are the caller's trigger; -1: silent (VM fault). */
 int kfd_process_evict_queues(struct kfd_process *p, int trigger);
@@ -304,6 +329,9 @@ bool dbg_raise(struct kfd_process *p, const struct kfd_queue *q, uint64_t mask,
 void dbg_queue_changed(struct kfd_process *p, const struct kfd_queue *q);
 void dbg_queue_gone(struct kfd_process *p, const struct kfd_queue *q);
 int dbg_state_open(struct kfd_process *p);
+int dbg_state_private(struct kfd_process *p); /* which no other process finds */
+void dbg_state_close(struct dbg_state *d);
+void kfd_profiler_drop(struct kfd_process *p); /* gives its locks back */
 bool dbg_enabled(const struct kfd_process *p); /* a debugger is attached */
 void dbg_gws(struct kfd_process *p, bool has);
 const uint32_t *dbg_wave_word(const struct kfd_process *p); /* CP_DBG_* */

@@ -131,27 +131,31 @@ static void queue_error(struct kfd_process *p, const struct cp_irq *irq)
 	pthread_mutex_unlock(&p->lock);
 }
 
+static void serve(struct kfd_process *p, void *ctx)
+{
+	const struct cp_irq *irq = ctx;
+
+	switch (irq->kind) {
+	case CP_IRQ_EVENT:
+		kfd_event_signal_interrupt(p, irq->event_id, CP_EVENT_BITS);
+		break;
+	case CP_IRQ_VM_FAULT:
+		vm_fault(p, irq);
+		break;
+	case CP_IRQ_QUEUE_ERROR:
+		queue_error(p, irq);
+		break;
+	}
+}
+
 static void *irq_main(void *arg)
 {
 	struct cp_irq irq;
 
 	(void)arg;
 	while (cp_irq_next(&irq)) {
-		struct kfd_process *p = irq.process;
-
-		if (!p)
-			continue;
-		switch (irq.kind) {
-		case CP_IRQ_EVENT:
-			kfd_event_signal_interrupt(p, irq.event_id, CP_EVENT_BITS);
-			break;
-		case CP_IRQ_VM_FAULT:
-			vm_fault(p, &irq);
-			break;
-		case CP_IRQ_QUEUE_ERROR:
-			queue_error(p, &irq);
-			break;
-		}
+		if (irq.process)
+			kfd_process_with(irq.process, serve, &irq);
 	}
 	return NULL;
 }

@@ -270,6 +270,9 @@ KFD_HANDLER(alloc_memory_of_gpu)
 
 	if (!a->size)
 		return -EINVAL;
+	/* Its pages would be watched for the primary process alone. */
+	if (kfd_is_secondary(p) && a->flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR)
+		return -EOPNOTSUPP;
 	pthread_mutex_lock(&p->lock);
 	/* Before the gpu_id is even looked at. */
 	if (!(!a->va_addr && (a->flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)) &&
@@ -298,6 +301,17 @@ static void bo_remove(struct kfd_process *p, struct kfd_pdd *pdd, struct kfd_bo 
 	if (bo->user_addr)
 		kfd_mm_watch(p);
 	free(bo);
+}
+
+void kfd_bos_free(struct kfd_process *p)
+{
+	while (p->pdd.bo_list) {
+		struct kfd_bo *bo = p->pdd.bo_list;
+
+		bo->queue_refs = 0;
+		kfd_bo_unmap(&p->pdd, bo);
+		bo_remove(p, &p->pdd, bo);
+	}
 }
 
 KFD_HANDLER(free_memory_of_gpu)

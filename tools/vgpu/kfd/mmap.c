@@ -115,6 +115,8 @@ static void count(const struct vma_backing *b, int n)
 void vma_opened(const struct vma_backing *b, void *addr, uint64_t len)
 {
 	count(b, 1);
+	if (b->process)
+		kfd_process_file_get(b->process);
 	if (b->kind == VMA_DOORBELL)
 		cp_doorbells_mapped(b->process->pdd.doorbells, addr, len);
 }
@@ -122,11 +124,15 @@ void vma_opened(const struct vma_backing *b, void *addr, uint64_t len)
 void kfd_vma_uncount(const struct vma_backing *b)
 {
 	count(b, -1);
+	if (b->process)
+		kfd_process_file_put(b->process);
 }
 
 void vma_split(const struct vma_backing *b)
 {
 	count(b, 1);
+	if (b->process)
+		kfd_process_file_get(b->process);
 	if (b->gem)
 		gem_ref(b->gem);
 }
@@ -138,6 +144,8 @@ void vma_closed(const struct vma_backing *b, void *addr, uint64_t len)
 		cp_doorbells_unmapped(b->process->pdd.doorbells, addr, len);
 	if (b->gem)
 		gem_unref(b->gem);
+	if (b->process)
+		kfd_process_file_put(b->process);
 }
 
 void vma_dropped(const struct vma_backing *b)

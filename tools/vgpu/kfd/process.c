@@ -16,7 +16,6 @@ struct kfd_device kfd_device = {.lock = PTHREAD_MUTEX_INITIALIZER};
 struct vgpu_files vgpu_files;
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct kfd_process *current_process; /* one mm, one process object */
 
 bool vgpu_device_alive(void)
 {
@@ -43,10 +42,7 @@ static void reset_after_fork(void)
 	kfd_pressure_after_fork();
 	kfd_reset_after_fork();
 	gem_after_fork();
-	if (current_process) {
-		pthread_mutex_init(&current_process->lock, NULL);
-		pthread_mutex_init(&current_process->event_lock, NULL);
-	}
+	kfd_contexts_after_fork();
 	kfd_irq_after_fork();
 }
 
@@ -101,13 +97,6 @@ void vgpu_device_fini(void)
 	kfd_irq_stop();
 }
 
-struct kfd_process *kfd_process_current(void)
-{
-	struct kfd_process *p = __atomic_load_n(&current_process, __ATOMIC_ACQUIRE);
-
-	return p && p->mm == vgpu_mm_generation() ? p : NULL;
-}
-
 static void read_comm(char comm[16], pid_t tid)
 {
 	char path[64];
@@ -136,6 +125,25 @@ static void reserve_doorbells(struct kfd_pdd *pdd)
 	}
 }
 
+int kfd_process_new(struct kfd_process **out)
+{
+	struct kfd_process *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	pthread_mutex_init(&p->lock, NULL);
+	kfd_event_process_init(p);
+	p->lead = getpid();
+	p->mm = vgpu_mm_generation();
+	p->pasid = __atomic_add_fetch(&kfd_device.next_pasid, 1, __ATOMIC_RELAXED);
+	p->pdd.doorbell_fd = -1;
+	p->n_pdds = vgpu_config.gpus;
+	reserve_doorbells(&p->pdd);
+	read_comm(p->comm, p->lead);
+	*out = p;
+	return 0;
+}
+
 int kfd_open(struct kfd_process **out)
 {
 	static bool atfork;
@@ -158,26 +166,15 @@ int kfd_open(struct kfd_process **out)
 	p = kfd_process_current();
 	if (p)
 		goto out;
-	p = calloc(1, sizeof(*p));
-	if (!p) {
-		err = -ENOMEM;
+	err = kfd_process_new(&p);
+	if (err)
 		goto out;
-	}
-	pthread_mutex_init(&p->lock, NULL);
-	kfd_event_process_init(p);
-	p->lead = getpid();
-	p->mm = vgpu_mm_generation();
-	p->pasid = ++kfd_device.next_pasid;
-	p->pdd.doorbell_fd = -1;
-	p->n_pdds = vgpu_config.gpus;
 	err = dbg_state_open(p);
 	if (err) {
 		free(p);
 		goto out;
 	}
-	reserve_doorbells(&p->pdd);
-	read_comm(p->comm, p->lead);
-	__atomic_store_n(&current_process, p, __ATOMIC_RELEASE);
+	kfd_contexts_begin(p);
 out:
 	pthread_mutex_unlock(&open_lock);
 	if (!err)
@@ -442,129 +439,4 @@ KFD_HANDLER(available_memory)
 	a->available = kfd_limits_available(&kfd_device.limits);
 	pthread_mutex_unlock(&kfd_device.lock);
 	return 0;
-}
-
-/* ---- /sys/class/kfd/kfd/proc/<pid> ---------------------------------------- */
-
-bool kfd_process_exists(void)
-{
-	return kfd_process_current() != NULL;
-}
-
-pid_t kfd_process_pid(void)
-{
-	struct kfd_process *p = kfd_process_current();
-
-	return p ? p->lead : 0;
-}
-
-static int queue_attr(struct kfd_process *p, const char *name, char *buf, size_t n)
-{
-	struct kfd_queue *q;
-	unsigned id;
-	char attr[16];
-	int type;
-
-	if (sscanf(name, "queues/%u/%15s", &id, attr) != 2)
-		return -ENOENT;
-	q = kfd_queue_by_id(p, id);
-	if (!q)
-		return -ENOENT;
-	/* enum kfd_queue_type: both compute formats are 0. */
-	type = !q->sdma ? 0 : 1;
-	if (!strcmp(attr, "size"))
-		return snprintf(buf, n, "%u", q->ring_size);
-	if (!strcmp(attr, "type"))
-		return snprintf(buf, n, "%d", type);
-	if (!strcmp(attr, "gpuid"))
-		return snprintf(buf, n, "%u", vgpu_props.gpu_id);
-	return -ENOENT;
-}
-
-/* Waves in flight, in CUs of 32 (amdgpu_amdkfd_gfx_v11.c counts them in the machine). */
-static unsigned cu_occupancy(struct kfd_process *p)
-{
-	unsigned waves = 0;
-
-	for (unsigned i = 0, left = p->n_queues; left; i++) {
-		if (!p->queues[i])
-			continue;
-		left--;
-		waves += cp_queue_waves(p->queues[i]->cp);
-	}
-	return (waves + 31) / 32;
-}
-
-int kfd_proc_attr(const char *name, char *buf, size_t n)
-{
-	struct kfd_process *p = kfd_process_current();
-	unsigned gpu, id = vgpu_props.gpu_id;
-	char tail[32];
-	int r = -ENOENT;
-
-	if (!p)
-		return -ENOENT;
-	pthread_mutex_lock(&p->lock);
-	if (!strcmp(name, "pasid")) {
-		r = snprintf(buf, n, "%u\n", vgpu_kernel()->sysfs_pasid ? p->pasid : 0);
-	} else if (!strncmp(name, "queues/", 7)) {
-		r = queue_attr(p, name, buf, n);
-	} else if (!p->n_pdds) {
-		r = -ENOENT;
-	} else if (sscanf(name, "vram_%u", &gpu) == 1 && gpu == id) {
-		r = snprintf(buf, n, "%llu\n", (unsigned long long)p->pdd.vram_usage);
-	} else if (sscanf(name, "sdma_%u", &gpu) == 1 && gpu == id) {
-		uint64_t sum = p->pdd.sdma_past;
-
-		for (unsigned i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++) {
-			if (p->queues[i] && p->queues[i]->sdma)
-				sum += kfd_queue_sdma_counter(p->queues[i]);
-		}
-		r = snprintf(buf, n, "%llu\n", (unsigned long long)(sum / 100));
-	} else if (sscanf(name, "stats_%u/%31s", &gpu, tail) == 2 && gpu == id) {
-		if (!strcmp(tail, "evicted_ms"))
-			r = snprintf(buf, n, "%llu\n", (unsigned long long)p->pdd.evicted_ms);
-		else if (!strcmp(tail, "cu_occupancy") && vgpu_kernel()->cu_occupancy)
-			r = snprintf(buf, n, "%u\n", cu_occupancy(p));
-	} else if (sscanf(name, "counters_%u/%31s", &gpu, tail) == 2 && gpu == id &&
-		   vgpu_props.svm) {
-		/* Retry faults and migrations do not exist on this part. */
-		if (!strcmp(tail, "faults") || !strcmp(tail, "page_in") ||
-		    !strcmp(tail, "page_out"))
-			r = snprintf(buf, n, "%d\n", 0);
-	}
-	pthread_mutex_unlock(&p->lock);
-	return r;
-}
-
-void kfd_proc_list(void (*fn)(void *ctx, const char *name), void *ctx)
-{
-	static const char *const fixed[] = {"vram_%u", "sdma_%u", "stats_%u/evicted_ms"};
-	static const char *const svm[] = {"counters_%u/faults", "counters_%u/page_in",
-					  "counters_%u/page_out"};
-	static const char *const queue[] = {"size", "type", "gpuid"};
-	struct kfd_process *p = kfd_process_current();
-	char name[64];
-
-	if (!p)
-		return;
-	fn(ctx, "pasid");
-	for (unsigned i = 0; p->n_pdds && i < 3; i++) {
-		snprintf(name, sizeof(name), fixed[i], vgpu_props.gpu_id);
-		fn(ctx, name);
-	}
-	for (unsigned i = 0; p->n_pdds && vgpu_props.svm && i < 3; i++) {
-		snprintf(name, sizeof(name), svm[i], vgpu_props.gpu_id);
-		fn(ctx, name);
-	}
-	if (p->n_pdds && vgpu_kernel()->cu_occupancy) {
-		snprintf(name, sizeof(name), "stats_%u/cu_occupancy", vgpu_props.gpu_id);
-		fn(ctx, name);
-	}
-	for (unsigned i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++) {
-		for (unsigned j = 0; p->queues[i] && j < 3; j++) {
-			snprintf(name, sizeof(name), "queues/%u/%s", i, queue[j]);
-			fn(ctx, name);
-		}
-	}
 }

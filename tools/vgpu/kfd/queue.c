@@ -421,6 +421,42 @@ uint64_t kfd_queue_sdma_counter(const struct kfd_queue *q)
 	return v;
 }
 
+/* lost: MES did not take it off. */
+static void queue_free(struct kfd_process *p, struct kfd_queue *q, bool lost)
+{
+	if (lost)
+		cp_queue_reset(q->cp);
+	if (q->sdma)
+		p->pdd.sdma_past += kfd_queue_sdma_counter(q);
+	p->queues[q->id] = NULL;
+	dbg_queue_gone(p, q);
+	p->n_queues--;
+	p->pdd.queue_count--;
+	kfd_device.queue_count--;
+	if (q->gws) {
+		p->pdd.gws = false;
+		dbg_gws(p, false);
+	}
+	cp_queue_destroy(q->cp);
+	if (q->reports > 1)
+		vgpu_log("queue %u: %u exceptions in all", q->id, q->reports);
+	give_doorbell(q, &p->pdd);
+	if (q->sdma)
+		give_sdma(q);
+	release_buffers(q);
+	free(q);
+}
+
+void kfd_queues_destroy(struct kfd_process *p)
+{
+	for (unsigned i = 0; p->n_queues; i++) {
+		struct kfd_queue *q = p->queues[i];
+
+		if (q)
+			queue_free(p, q, queue_unmap(q) != 0 || q->is_gone);
+	}
+}
+
 /* What a debugger has suspended is not pulled from under it: until it resumes the queue, or a
  * signal comes. NULL: there is no such queue, any more. Process lock held, given up meanwhile. */
 static struct kfd_queue *queue_to_destroy(struct kfd_process *p, uint32_t id, long *err)
@@ -470,27 +506,7 @@ KFD_HANDLER(destroy_queue)
 		q->is_gone = true;
 		goto out;
 	}
-	if (err || q->is_gone)
-		cp_queue_reset(q->cp);
-	if (q->sdma)
-		p->pdd.sdma_past += kfd_queue_sdma_counter(q);
-	p->queues[q->id] = NULL;
-	dbg_queue_gone(p, q);
-	p->n_queues--;
-	p->pdd.queue_count--;
-	kfd_device.queue_count--;
-	if (q->gws) {
-		p->pdd.gws = false;
-		dbg_gws(p, false);
-	}
-	cp_queue_destroy(q->cp);
-	if (q->reports > 1)
-		vgpu_log("queue %u: %u exceptions in all", q->id, q->reports);
-	give_doorbell(q, &p->pdd);
-	if (q->sdma)
-		give_sdma(q);
-	release_buffers(q);
-	free(q);
+	queue_free(p, q, err || q->is_gone);
 out:
 	pthread_mutex_unlock(&p->lock);
 	return err;

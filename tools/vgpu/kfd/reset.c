@@ -89,30 +89,33 @@ static void smi_reset(enum kfd_smi_event event, const char *cause)
 	smi_event(0, event, "%x %s\n", kfd_device.reset_seq, cause);
 }
 
+static void reset_one(struct kfd_process *p, void *ctx)
+{
+	(void)ctx;
+	pthread_mutex_lock(&p->lock);
+	if (vgpu_rule(RULE_reset_evicts))
+		kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_TRIGGER_SUSPEND);
+	for (unsigned i = 0, left = p->n_queues; left; i++) {
+		if (!p->queues[i])
+			continue;
+		left--;
+		cp_queue_reset(p->queues[i]->cp);
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (p->n_pdds)
+		hw_exception(p);
+}
+
 static void begin_work(struct kfd_timer *t)
 {
 	static const char *const cause[] = {"MES hang", "user trigger"};
-	struct kfd_process *p = kfd_process_current();
 
 	(void)t;
 	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: GPU reset begin!", vgpu_config.pci_bus);
 	kfd_device.reset_seq++;
 	smi_reset(KFD_SMI_EVENT_GPU_PRE_RESET, cause[source]);
 	__atomic_store_n(&locked, true, __ATOMIC_RELEASE);
-	if (p) {
-		pthread_mutex_lock(&p->lock);
-		if (vgpu_rule(RULE_reset_evicts))
-			kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_TRIGGER_SUSPEND);
-		for (unsigned i = 0, left = p->n_queues; left; i++) {
-			if (!p->queues[i])
-				continue;
-			left--;
-			cp_queue_reset(p->queues[i]->cp);
-		}
-		pthread_mutex_unlock(&p->lock);
-		if (p->n_pdds)
-			hw_exception(p);
-	}
+	kfd_process_each(reset_one, NULL);
 	resets++;
 	if (timer_arm(&end_timer, vgpu_clock_ns() + RESET_TIME_NS))
 		end_work(NULL);

@@ -13,12 +13,17 @@ void kfd_stats_bo(int n, int64_t bytes)
 		s->peak_bo_bytes = s->bo_bytes;
 }
 
-void kfd_vm_memory(uint64_t *gtt, uint64_t *vram)
-{
-	struct kfd_process *p = kfd_process_current();
+struct vm_memory {
+	const struct drm_file *f;
+	uint64_t *gtt, *vram;
+};
 
-	*gtt = *vram = 0;
-	if (!p)
+static void add_vm_memory(struct kfd_process *p, void *ctx)
+{
+	struct vm_memory *m = ctx;
+	uint64_t *gtt = m->gtt, *vram = m->vram;
+
+	if (p->pdd.drm != m->f)
 		return;
 	pthread_mutex_lock(&p->lock);
 	for (struct kfd_bo *bo = p->pdd.bo_list; bo; bo = bo->next) {
@@ -32,6 +37,12 @@ void kfd_vm_memory(uint64_t *gtt, uint64_t *vram)
 	pthread_mutex_unlock(&p->lock);
 }
 
+void kfd_vm_memory(const struct drm_file *f, uint64_t *gtt, uint64_t *vram)
+{
+	*gtt = *vram = 0;
+	kfd_process_each(add_vm_memory, &(struct vm_memory){f, gtt, vram});
+}
+
 void vgpu_count_gem_handle(int n)
 {
 	__atomic_fetch_add(&kfd_device.stats.gem_handles, (uint64_t)(int64_t)n, __ATOMIC_RELAXED);
@@ -42,22 +53,13 @@ void vgpu_count_dmabuf(int n)
 	__atomic_fetch_add(&kfd_device.stats.dmabufs, (uint64_t)(int64_t)n, __ATOMIC_RELAXED);
 }
 
-void vgpu_stats(struct vgpu_stats *out)
+static void add_process(struct kfd_process *p, void *ctx)
 {
-	struct kfd_process *p = kfd_process_current();
+	struct vgpu_stats *out = ctx;
 
-	*out = kfd_device.stats;
-	out->gtt_used = kfd_device.gtt_used;
-	out->vram_used = kfd_device.vram_placed;
-	out->preempt_used = kfd_device.preempt_used;
-	out->sys_reserved = kfd_device.limits.sys_used;
-	out->ttm_reserved = kfd_device.limits.ttm_used;
-	out->vram_reserved = kfd_device.limits.vram_used;
-	if (!p)
-		return;
-	out->queues = p->n_queues;
-	out->events = kfd_event_count(p);
-	out->svm_ranges = svm_range_count(p);
+	out->queues += p->n_queues;
+	out->events += kfd_event_count(p);
+	out->svm_ranges += svm_range_count(p);
 	for (struct kfd_bo *bo = p->pdd.bo_list; bo; bo = bo->next) {
 		out->mappings += bo->mapped ? 1u + bo->aql : 0;
 		if (bo->user_addr)
@@ -74,6 +76,19 @@ void vgpu_stats(struct vgpu_stats *out)
 		out->kernel_bos++;
 		out->kernel_bytes += p->pdd.cwsr_kernel->size;
 	}
+}
+
+void vgpu_stats(struct vgpu_stats *out)
+{
+	*out = kfd_device.stats;
+	out->gtt_used = kfd_device.gtt_used;
+	out->vram_used = kfd_device.vram_placed;
+	out->preempt_used = kfd_device.preempt_used;
+	out->sys_reserved = kfd_device.limits.sys_used;
+	out->ttm_reserved = kfd_device.limits.ttm_used;
+	out->vram_reserved = kfd_device.limits.vram_used;
+	out->queues = out->events = out->svm_ranges = out->mappings = out->user_pages = 0;
+	kfd_process_each(add_process, out);
 }
 
 int vgpu_stats_json(char *buf, size_t n)

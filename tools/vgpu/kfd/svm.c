@@ -426,6 +426,8 @@ KFD_HANDLER(svm)
 
 	if (!vgpu_rule(RULE_svm_api))
 		return -EPERM;
+	if (kfd_is_secondary(p))
+		return -EOPNOTSUPP;
 	if ((a->start_addr | a->size) & 4095)
 		return -EINVAL;
 	if (!a->start_addr || !a->size)

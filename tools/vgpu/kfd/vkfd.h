@@ -91,7 +91,11 @@ uint64_t vgpu_mm_generation(void);
 
 /* An open of /dev/kfd: the process object of this mm. */
 int kfd_open(struct kfd_process **out);
-long kfd_ioctl(struct kfd_process *p, unsigned cmd, void *arg);
+/* file: what the description refers to; CREATE_PROCESS changes it. */
+long kfd_ioctl(struct kfd_process **file, unsigned cmd, void *arg);
+/* Descriptions and mappings that keep a secondary process alive. */
+void kfd_process_file_get(struct kfd_process *p);
+void kfd_process_file_put(struct kfd_process *p);
 /* The VMA of a successful mmap, for munmap and mremap to undo. */
 enum vma_kind { VMA_BO, VMA_DOORBELL, VMA_EVENTS, VMA_MMIO };
 struct vma_backing {
@@ -154,8 +158,8 @@ bool user_range_ok(uint64_t addr, uint64_t n);           /* access_ok() */
 /* access_ok() of a size that is constant and at most a page: it looks at the address alone. */
 bool user_address_ok(uint64_t addr);
 
-/* Bytes of the buffers that the process's VM has seen, by domain: what fdinfo counts. */
-void kfd_vm_memory(uint64_t *gtt, uint64_t *vram);
+/* Bytes of the buffers that f's compute VM has seen, by domain: what fdinfo counts. */
+void kfd_vm_memory(const struct drm_file *f, uint64_t *gtt, uint64_t *vram);
 void vgpu_count_gem_handle(int n);
 void vgpu_count_dmabuf(int n);
 

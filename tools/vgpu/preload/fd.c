@@ -56,7 +56,9 @@ void vfile_put(struct vfile *v)
 		return;
 	switch (v->kind) {
 	case VFILE_KFD:
-		break; /* the process object lives as long as the process */
+		if (v->kfd) /* a primary lives as long as the address space */
+			kfd_process_file_put(v->kfd);
+		break;
 	case VFILE_DRM:
 		if (v->drm)
 			drm_put(v->drm);

@@ -41,7 +41,7 @@ static long device_ioctl(struct vfile *v, unsigned cmd, void *arg)
 		return -EBADF;
 	switch (v->kind) {
 	case VFILE_KFD:
-		return kfd_ioctl(v->kfd, cmd, arg);
+		return kfd_ioctl(&v->kfd, cmd, arg);
 	case VFILE_DRM:
 		return drm_ioctl(v->drm, cmd, arg);
 	case VFILE_SMI:

@@ -296,25 +296,54 @@ static void refresh_attr(void *ctx, const char *name)
 	int n = kfd_proc_attr(name, text, sizeof(text));
 
 	snprintf(rel, sizeof(rel), PROC_DIR "/%d/%s", (int)kfd_process_pid(), name);
+	(void)ctx;
 	if (n >= 0)
 		write_file(rel, text, (size_t)n);
-	if (!strncmp(name, "queues/", 7) && strstr(name, "/size"))
-		(*(unsigned *)ctx)++;
 }
 
+/* ctx: "" or "context_<id>/" */
 static void stale_queue(long dirfd, const char *name, bool dir, void *ctx)
+{
+	char attr[96], text[64];
+
+	snprintf(attr, sizeof(attr), "%squeues/%s/size", (const char *)ctx, name);
+	if (kfd_proc_attr(attr, text, sizeof(text)) < 0)
+		remove_entry(dirfd, name, dir, NULL);
+}
+
+static void refresh_queues(const char *proc, const char *prefix)
+{
+	char path[sizeof(root) + 128];
+	long fd;
+
+	snprintf(path, sizeof(path), "%s/%squeues", proc, prefix);
+	rawsys2(SYS_mkdir, path, 0755);
+	fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0);
+	if (fd < 0)
+		return;
+	each_entry(fd, stale_queue, (void *)(uintptr_t)prefix);
+	rawsys1(SYS_close, fd);
+}
+
+/* ctx: the directory of the process */
+static void refresh_context(long dirfd, const char *name, bool dir, void *ctx)
 {
 	char attr[64], text[64];
 
-	snprintf(attr, sizeof(attr), "queues/%s/size", name);
-	if (kfd_proc_attr(attr, text, sizeof(text)) < 0)
-		remove_entry(dirfd, name, dir, ctx);
+	if (!dir || strncmp(name, "context_", 8))
+		return;
+	snprintf(attr, sizeof(attr), "%s/pasid", name);
+	if (kfd_proc_attr(attr, text, sizeof(text)) < 0) {
+		remove_entry(dirfd, name, dir, NULL);
+		return;
+	}
+	snprintf(attr, sizeof(attr), "%s/", name);
+	refresh_queues(ctx, attr);
 }
 
 void tree_refresh_proc(void)
 {
 	char path[sizeof(root) + 96];
-	unsigned queues = 0;
 	long fd;
 
 	if (!kfd_process_exists())
@@ -322,12 +351,12 @@ void tree_refresh_proc(void)
 	pthread_mutex_lock(&lock);
 	if (!root[0])
 		goto out;
-	kfd_proc_list(refresh_attr, &queues);
-	snprintf(path, sizeof(path), "%s/" PROC_DIR "/%d/queues", root, (int)kfd_process_pid());
-	rawsys2(SYS_mkdir, path, 0755);
+	kfd_proc_list(refresh_attr, NULL);
+	snprintf(path, sizeof(path), "%s/" PROC_DIR "/%d", root, (int)kfd_process_pid());
+	refresh_queues(path, "");
 	fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0);
 	if (fd >= 0) {
-		each_entry(fd, stale_queue, NULL);
+		each_entry(fd, refresh_context, path);
 		rawsys1(SYS_close, fd);
 	}
 out:
