@@ -99,7 +99,7 @@ static int run_group(const struct group *g, const char *rule)
 	return status;
 }
 
-/* What the digest of the kernel's rules says each call may answer and a test can reach. */
+/* What the digest of the kernel's rules says each call may answer. */
 static const struct {
 	uint32_t nr;
 	int errs[16];
@@ -153,12 +153,39 @@ static const struct {
 	{NR_DRM_MMAP, {EINVAL, EACCES, EPERM}},
 };
 
-/* Fewer than this is a loss; raise it when more become reachable. Four need root. */
-#define PAIRS_REACHED (geteuid() ? 109u : 113u)
+/* Those of them that no call on this device is answered with. */
+static const struct {
+	uint32_t nr;
+	int err;
+	const char *why;
+} unreachable[] = {
+	{KFD_NR_ALLOC_MEMORY_OF_GPU, EAGAIN,
+	 "user pages that other threads pull away for as long as the kernel has patience, a second "
+	 "for every 128 MiB (amdgpu_hmm_range_get_pages): a race that is not staged"},
+	{KFD_NR_SET_CU_MASK, EBUSY,
+	 "the debugger's save-area workaround of GC 11.0.0 to 11.0.3 (kfd_dbg_has_cwsr_workaround): "
+	 "this is 11.5.1"},
+};
+
+/* Those that only root is answered with. */
+static bool needs_root(uint32_t nr, int err)
+{
+	return (nr == KFD_NR_CRIU_OP && err != EACCES) ||
+	       (nr == KFD_NR_PROFILER && (err == EALREADY || err == EBUSY));
+}
+
+static const char *why_unreachable(uint32_t nr, int err)
+{
+	for (size_t i = 0; i < sizeof(unreachable) / sizeof(unreachable[0]); i++) {
+		if (unreachable[i].nr == nr && unreachable[i].err == err)
+			return unreachable[i].why;
+	}
+	return needs_root(nr, err) && geteuid() ? "only root gets that far" : NULL;
+}
 
 Test(ioctl, conformance, .timeout = 300)
 {
-	size_t n = 0, covered = 0, ok = 0;
+	size_t n = 0, covered = 0, excused = 0, ok = 0;
 	int devnull = open("/dev/null", O_RDONLY);
 
 	cr_assert_geq(devnull, 0);
@@ -176,16 +203,22 @@ Test(ioctl, conformance, .timeout = 300)
 			for (size_t k = 0; k < n_all && !hit; k++)
 				hit = all[k].nr == wanted[i].nr &&
 				      all[k].err == (uint32_t)wanted[i].errs[j];
+			const char *why = why_unreachable(wanted[i].nr, wanted[i].errs[j]);
+
 			covered += hit;
+			excused += !hit && why;
 			if (!hit)
-				printf("not reached: nr 0x%02x %s\n", wanted[i].nr,
-				       errname(wanted[i].errs[j]));
+				printf("not reached: nr 0x%02x %s: %s\n", wanted[i].nr,
+				       errname(wanted[i].errs[j]), why ? why : "nobody knows why");
+			cr_expect(hit || why, "nr 0x%02x %s is covered no longer", wanted[i].nr,
+				  errname(wanted[i].errs[j]));
+			cr_expect(!(hit && why), "nr 0x%02x %s is said to be out of reach",
+				  wanted[i].nr, errname(wanted[i].errs[j]));
 		}
 	}
-	printf("(ioctl, errno) pairs: %zu of the digest's %zu covered, %zu pairs seen; "
-	       "%zu of %zu groups\n",
-	       covered, n, n_all, ok, N_GROUPS);
-	cr_expect_geq(covered, (size_t)PAIRS_REACHED);
+	printf("(ioctl, errno) pairs: %zu of the digest's %zu covered, %zu out of reach here; %zu "
+	       "pairs seen; %zu of %zu groups\n",
+	       covered, n, excused, n_all, ok, N_GROUPS);
 }
 
 /* Each rule that is switched off is a defect of the device: the group that watches it must see it.

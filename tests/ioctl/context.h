@@ -231,7 +231,7 @@ static void group_context_life(void)
 	munmap((void *)(uintptr_t)s2.rptr, 4096);
 	close(second.kfd);
 	TRUE(proc_has("context_0/pasid") && available() == used);
-	munmap((void *)((uintptr_t)s2.doorbell & ~0x1fffull), 8192);
+	munmap((char *)(uintptr_t)s2.doorbell - s2.slot, 8192);
 	TRUE(!proc_has("context_0/pasid"));
 	TRUE(available() == before);
 	if (geteuid() == 0)

@@ -212,6 +212,52 @@ static void group_pressure(void)
 		fclose(f);
 }
 
+/* A buffer of the render node with metadata, as a dma-buf. */
+static int graphics_dmabuf(void)
+{
+	union {
+		struct {
+			uint64_t size, alignment, domains, flags;
+		} in;
+		uint32_t handle;
+	} create = {{8192, 4096, 2 /* GTT */, 0}};
+	struct {
+		uint32_t handle, op; /* 1: set */
+		uint64_t flags, tiling;
+		uint32_t size, data[64];
+	} metadata = {.op = 1, .size = 12, .data = {1, 2, 3}};
+	struct {
+		uint32_t handle, flags;
+		int32_t fd;
+	} prime = {0};
+
+	TRUE(ioctl(drm, _IOWR('d', 0x40, create), &create) == 0);
+	metadata.handle = prime.handle = create.handle;
+	TRUE(ioctl(drm, _IOWR('d', 0x46, metadata), &metadata) == 0);
+	TRUE(ioctl(drm, _IOWR('d', 0x2d, prime), &prime) == 0);
+	return prime.fd;
+}
+
+/* What a graphics driver left with its buffer. */
+static void dmabuf_metadata(void)
+{
+	struct kfd_ioctl_get_dmabuf_info_args in = {.gpu_id = 77};
+	uint32_t data[4] = {0};
+
+	in.dmabuf_fd = (uint32_t)graphics_dmabuf();
+	WANT(EINVAL, GET_DMABUF_INFO, &in);
+	TRUE(in.metadata_size == 12 && in.size == 8192 && in.gpu_id == 77);
+	in.metadata_ptr = BAD_PTR;
+	WANT(EFAULT, GET_DMABUF_INFO, &in);
+	in.metadata_ptr = (uintptr_t)data;
+	in.metadata_size = sizeof(data);
+	WANT(0, GET_DMABUF_INFO, &in);
+	TRUE(in.metadata_size == 12 && data[2] == 3 && data[3] == 0 && in.gpu_id == gpu);
+	in.metadata_ptr = 0;
+	WANT(0, GET_DMABUF_INFO, &in);
+	close((int)in.dmabuf_fd);
+}
+
 static void group_dmabuf(void)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args bo, u;
@@ -225,6 +271,7 @@ static void group_dmabuf(void)
 	pid_t pid;
 
 	acquire();
+	dmabuf_metadata();
 	bo = alloc(65536, GTT);
 	ex.handle = 0x1234ull << 32;
 	WANT(EINVAL, EXPORT_DMABUF, &ex);

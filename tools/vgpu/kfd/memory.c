@@ -565,16 +565,11 @@ KFD_HANDLER(get_dmabuf_info)
 		goto out;
 	}
 	a->size = g->size;
-	if (g->metadata_size > a->metadata_size) {
-		/* With a buffer given the size is compared; without one it is only reported. */
-		if (a->metadata_size)
-			err = -EINVAL;
-		a->metadata_size = g->metadata_size;
-		if (err)
-			goto out;
-	} else {
-		a->metadata_size = g->metadata_size;
-	}
+	/* The size is compared whether there is a buffer or not, and comes back either way. */
+	err = g->metadata_size > a->metadata_size ? -EINVAL : 0;
+	a->metadata_size = g->metadata_size;
+	if (err)
+		goto out;
 	a->gpu_id = vgpu_props.gpu_id;
 	a->flags =
 		g->domain == GEM_VRAM ? KFD_IOC_ALLOC_MEM_FLAGS_VRAM : KFD_IOC_ALLOC_MEM_FLAGS_GTT;
