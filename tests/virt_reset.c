@@ -243,6 +243,46 @@ IN_CHILD(without_the_lock, "hang=queue:0,rule.reset_locks_open=0")
 	TRUE(open("/dev/kfd", O_RDWR) >= 0);
 }
 
+/* amdgpu.gpu_recovery=0: nobody resets it, so nothing of it answers until somebody asks by hand. */
+IN_CHILD(without_recovery, "hang=queue:0,clock=virtual,gpu_recovery=0")
+{
+	struct kfd_ioctl_create_queue_args q, other;
+	struct kfd_ioctl_destroy_queue_args d;
+	struct kfd_ioctl_update_queue_args u;
+	char text[16] = "";
+	uint32_t hw;
+	FILE *f;
+	int smi;
+
+	acquire();
+	smi = smi_open(PRE | POST);
+	hw = event_create(KFD_IOC_EVENT_HW_EXCEPTION, false);
+	q = queue_create();
+	other = queue_create();
+	f = fopen("/sys/module/amdgpu/parameters/gpu_recovery", "re");
+	TRUE(f && fgets(text, sizeof(text), f) && !strcmp(text, "0\n"));
+	if (f)
+		fclose(f);
+	d.queue_id = q.queue_id;
+	WANT(ETIMEDOUT, DESTROY_QUEUE, &d);
+	wait_event(hw, 200, KFD_IOC_WAIT_RESULT_TIMEOUT, NULL);
+	TRUE(read(smi, text, sizeof(text)) < 0 && errno == EAGAIN);
+	TRUE(open("/dev/kfd", O_RDWR) >= 0);
+	u = update_of(&other, 50);
+	WANT(EACCES, UPDATE_QUEUE, &u);
+	q = queue_args();
+	WANT(ETIMEDOUT, CREATE_QUEUE, &q);
+	/* The administrator may. */
+	if (geteuid() == 0) {
+		f = fopen("/sys/kernel/debug/dri/0/amdgpu_gpu_recover", "re");
+		TRUE(f != NULL);
+		if (f)
+			fclose(f);
+		smi_text(smi, "4 1 \n");
+		wait_event(hw, 0, KFD_IOC_WAIT_RESULT_COMPLETE, NULL);
+	}
+}
+
 /* Newer kernels with newer firmware reset the queue alone. */
 IN_CHILD(a_single_queue, "hang=queue:0,clock=virtual,kernel=7.3,mes_version=0x8c")
 {

@@ -443,15 +443,27 @@ static void on_alarm(int sig)
 	(void)sig;
 }
 
+/* The age of a signal event, which is consumed if it was set. */
+static uint64_t wait_age(uint32_t id)
+{
+	struct kfd_event_data d = {.event_id = id};
+	struct kfd_ioctl_wait_events_args w = {(uintptr_t)&d, 1, 0, 0, 77};
+
+	d.signal_event_data.last_event_age = ~0ull;
+	WANT(0, WAIT_EVENTS, &w);
+	TRUE(w.wait_result == KFD_IOC_WAIT_RESULT_COMPLETE);
+	return d.signal_event_data.last_event_age;
+}
+
 static void group_waits(void)
 {
-	struct kfd_event_data d = {0};
+	struct kfd_event_data d = {0}, two[2];
 	struct kfd_ioctl_wait_events_args w = {0};
 	struct kfd_ioctl_destroy_event_args s = {0};
 	struct sigaction sa = {.sa_handler = on_alarm};
 	uint32_t man, aut, bad[2], pair[2];
 	pthread_t t[3];
-	uint64_t start;
+	uint64_t start, age;
 	void *r;
 
 	device_open();
@@ -534,6 +546,31 @@ static void group_waits(void)
 	ualarm(20000, 0);
 	WANT(0, WAIT_EVENTS, &w);
 	TRUE(w.wait_result == KFD_IOC_WAIT_RESULT_TIMEOUT && now_ns() - start >= 100000000);
+	/* With no handler left that wants it otherwise, the time at the last restart is seen. */
+	for (int i = 1; i < 64; i++) {
+		if (i != SIGALRM)
+			signal(i, SIG_DFL);
+	}
+	w = (struct kfd_ioctl_wait_events_args){(uintptr_t)&d, 1, 0, 1000, 77};
+	start = now_ns();
+	ualarm(100000, 0);
+	WANT(0, WAIT_EVENTS, &w);
+	TRUE(w.wait_result == KFD_IOC_WAIT_RESULT_TIMEOUT && now_ns() - start >= 1000000000);
+	TRUE(w.timeout > 500 && w.timeout <= 904 && w.timeout % 4 == 0);
+	/* What it had consumed is set again by each restart: two waits, one age more. */
+	s.event_id = aut;
+	WANT(0, SET_EVENT, &s);
+	man = event_create(KFD_IOC_EVENT_SIGNAL, false);
+	memset(two, 0, sizeof(two));
+	two[0].event_id = aut;
+	two[1].event_id = man;
+	age = wait_age(aut);
+	WANT(0, SET_EVENT, &s);
+	w = (struct kfd_ioctl_wait_events_args){(uintptr_t)two, 2, 1, 300, 77};
+	ualarm(100000, 0);
+	WANT(0, WAIT_EVENTS, &w);
+	TRUE(w.wait_result == KFD_IOC_WAIT_RESULT_TIMEOUT);
+	TRUE(wait_age(aut) == age + 2);
 }
 
 #endif

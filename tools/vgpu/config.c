@@ -25,6 +25,7 @@ struct vgpu_config vgpu_config = {
 	.render_minor = 128,
 	.hang_queue = UINT32_MAX,
 	.hz = 250,
+	.gpu_recovery = true,
 };
 
 enum key_kind { KEY_U32, KEY_SIZE, KEY_BOOL, KEY_KERNEL, KEY_CLOCK, KEY_HANG, KEY_U64 };
@@ -56,6 +57,7 @@ static const struct key {
 	FIELD("render_minor", KEY_U32, render_minor, 128, 191),
 	FIELD("hz", KEY_U32, hz, 100, 1000),
 	FIELD("hang", KEY_HANG, hang_queue, 0, 1023),
+	FIELD("gpu_recovery", KEY_BOOL, gpu_recovery, 0, 1),
 	FIELD("evict_ms", KEY_U32, evict_ms, 0, 1000000),
 };
 

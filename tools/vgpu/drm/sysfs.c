@@ -468,14 +468,14 @@ static void group_drm(struct out *o)
 
 static void group_module(struct out *o)
 {
-	static const struct {
+	const struct {
 		const char *name, *value;
 	} params[] = {
 		{"emu_mode", "0"},
 		{"cwsr_enable", "1"},
 		{"sched_policy", "0"},
 		{"noretry", "-1"},
-		{"gpu_recovery", "-1"},
+		{"gpu_recovery", vgpu_config.gpu_recovery ? "-1" : "0"},
 		{"mes", "0"},
 		{"send_sigterm", "0"},
 		{"debug_evictions", "N"},

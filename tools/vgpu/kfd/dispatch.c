@@ -99,6 +99,7 @@ long kfd_ioctl(struct kfd_process **file, unsigned cmd, void *arg)
 		if (!kdata)
 			return -ENOMEM;
 	}
+again:
 	/* A shorter struct reads as zeros behind its end; a longer one keeps its tail. */
 	memset(kdata, 0, asize);
 	if (_IOC_DIR(d->cmd) & _IOC_WRITE) {
@@ -118,6 +119,9 @@ long kfd_ioctl(struct kfd_process **file, unsigned cmd, void *arg)
 	/* Outputs go back whatever the result was. */
 	if ((_IOC_DIR(d->cmd) & _IOC_READ) && user_write((uintptr_t)arg, kdata, usize))
 		ret = -EFAULT;
+	/* The client's handler has run: now the system call is restarted. */
+	if (ret == -KFD_ERESTARTSYS)
+		goto again;
 out:
 	if (kdata != stack)
 		free(kdata);

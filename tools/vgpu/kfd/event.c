@@ -1,8 +1,8 @@
 /* Events and WAIT_EVENTS (kfd_events.c).
  *
- * One lock per process guards events and waiters. A sleeper waits on a futex without timeout, and
- * a device timer ends finite waits: that way a signal handler restarts or interrupts the wait just
- * as it does in the kernel, where the sleep returns ERESTARTSYS.
+ * One lock per process guards events and waiters. A sleeper waits on a futex, and a device timer
+ * ends finite waits: that way a signal handler restarts or interrupts the wait just as it does in the
+ * kernel, where the sleep returns ERESTARTSYS. See wait_sleep().
  */
 #include "internal.h"
 
@@ -11,8 +11,10 @@
 #include <linux/futex.h>
 #include <linux/memfd.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "vm/rawsys.h"
 
@@ -464,6 +466,15 @@ static uint32_t condition(bool all, uint32_t n, const struct waiter *w)
 	return active == n ? KFD_IOC_WAIT_RESULT_COMPLETE : KFD_IOC_WAIT_RESULT_TIMEOUT;
 }
 
+static bool some_activated(uint32_t n, const struct waiter *w)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (w[i].activated)
+			return true;
+	}
+	return false;
+}
+
 static int copy_out(uint32_t n, const struct waiter *w, uint64_t user)
 {
 	for (uint32_t i = 0; i < n; i++, user += sizeof(struct kfd_event_data)) {
@@ -514,16 +525,60 @@ static uint64_t timeout_ns(uint32_t ms)
 	return (ns + jiffy - 1) / jiffy * jiffy + jiffy;
 }
 
-/* Sleeps until something changed. Event lock held on entry and exit. -EINTR on a signal. */
-static int wait_sleep(struct kfd_process *p, struct wait *wait)
+/* What becomes of a sleep that a signal interrupts, as far as the client's handlers say. */
+enum restarts {
+	RESTARTS_NEVER,  /* no handler has SA_RESTART */
+	RESTARTS_ALWAYS, /* all have */
+	RESTARTS_MIXED,
+};
+
+static enum restarts restarts(void)
 {
+	struct {
+		void *handler;
+		unsigned long flags;
+		void *restorer;
+		uint64_t mask;
+	} sa;
+	bool with = false, without = false;
+
+	for (int sig = 1; sig <= 64; sig++) {
+		memset(&sa, 0, sizeof(sa));
+		if (rawsys4(SYS_rt_sigaction, sig, NULL, &sa, sizeof(sa.mask)) ||
+		    (uintptr_t)sa.handler <= 1) /* SIG_DFL, SIG_IGN */
+			continue;
+		if (sa.flags & SA_RESTART)
+			with = true;
+		else
+			without = true;
+	}
+	return !with ? RESTARTS_NEVER : !without ? RESTARTS_ALWAYS : RESTARTS_MIXED;
+}
+
+/* Sleeps until something changed. Event lock held on entry and exit. -EINTR on a signal.
+ *
+ * A sleep with a time limit ends with every signal that has a handler; one without goes on by itself
+ * behind handlers that want restarts. The limit is none: the device's timer ends waits. */
+static int wait_sleep(struct kfd_process *p, struct wait *wait, bool limit)
+{
+	static const struct timespec hour = {3600, 0};
 	uint32_t seen = __atomic_load_n(&wait->futex, __ATOMIC_ACQUIRE);
 	long r;
 
 	pthread_mutex_unlock(&p->event_lock);
-	r = rawsys6(SYS_futex, &wait->futex, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+	r = rawsys6(SYS_futex, &wait->futex, FUTEX_WAIT_PRIVATE, seen, limit ? &hour : NULL, NULL,
+		    0);
 	pthread_mutex_lock(&p->event_lock);
 	return r == -EINTR ? -EINTR : 0;
+}
+
+/* What is left for a restarted wait: whole jiffies, the one that was added taken off. */
+static uint32_t timeout_left(uint64_t deadline)
+{
+	uint64_t jiffy = 1000000000u / vgpu_config.hz, now = vgpu_clock_ns();
+	uint64_t left = deadline > now ? (deadline - now + jiffy - 1) / jiffy : 0;
+
+	return left > 1 ? (uint32_t)((left - 1) * 1000 / vgpu_config.hz) : 0;
 }
 
 KFD_HANDLER(wait_events)
@@ -531,7 +586,8 @@ KFD_HANDLER(wait_events)
 	struct kfd_ioctl_wait_events_args *a = args;
 	struct waiter small[8], *w = small;
 	struct wait wait = {.timer = {.fn = wait_timeout, .locked = true}};
-	uint64_t deadline = 0, now;
+	enum restarts after = RESTARTS_NEVER;
+	uint64_t deadline = 0;
 	bool all = a->wait_for_all != 0, finite;
 	int err = 0;
 
@@ -571,16 +627,19 @@ KFD_HANDLER(wait_events)
 		if (err)
 			goto out;
 	}
+	/* Only then is a restart seen: by the time that it leaves in the arguments, or by the ages of
+	 * events that were consumed and are set again. */
+	if (finite || some_activated(a->num_events, w))
+		after = restarts();
 	while (a->wait_result == KFD_IOC_WAIT_RESULT_TIMEOUT && a->timeout != TIMEOUT_IMMEDIATE &&
 	       !__atomic_load_n(&wait.timed_out, __ATOMIC_ACQUIRE)) {
-		err = wait_sleep(p, &wait);
+		err = wait_sleep(p, &wait, after == RESTARTS_ALWAYS);
 		if (err) {
 			/* The kernel looks for signals before it looks at the events. */
-			now = vgpu_clock_ns();
 			if (finite)
-				a->timeout = deadline > now
-						     ? (uint32_t)((deadline - now) / 1000000u)
-						     : 0;
+				a->timeout = timeout_left(deadline);
+			if (after == RESTARTS_ALWAYS)
+				err = -KFD_ERESTARTSYS;
 			break;
 		}
 		a->wait_result = condition(all, a->num_events, w);
@@ -590,7 +649,7 @@ KFD_HANDLER(wait_events)
 	if (finite)
 		timer_cancel(&wait.timer);
 out:
-	waiters_remove(a->num_events, w, err == -EINTR);
+	waiters_remove(a->num_events, w, err == -EINTR || err == -KFD_ERESTARTSYS);
 	pthread_mutex_unlock(&p->event_lock);
 	if (w != small)
 		free(w);

@@ -156,6 +156,9 @@ static inline bool kfd_pdd_bound(const struct kfd_pdd *pdd)
 	return pdd->drm != NULL;
 }
 
+/* What a handler returns to be called again, with the arguments as they then are. */
+#define KFD_ERESTARTSYS 512
+
 /* ---- ioctl handlers: args are the kernel's copy --------------------------- */
 
 typedef long (*kfd_handler)(struct kfd_process *p, void *args);
@@ -350,6 +353,8 @@ enum kfd_reset_source { KFD_RESET_MES, KFD_RESET_USER };
 int kfd_hws_hang(struct kfd_queue *q);
 bool kfd_gpu_in_reset(void);
 void kfd_gpu_reset_wait(void); /* without locks */
+/* -ETIMEDOUT if MES answers nothing any more, which is logged with what it was asked; else 0. */
+int kfd_mes_silent(const char *msg);
 void kfd_reset_after_fork(void);
 
 void kfd_mm_after_fork(void);

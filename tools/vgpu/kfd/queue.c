@@ -249,7 +249,9 @@ static int queue_map(struct kfd_queue *q)
 		return 0;
 	if (kfd_gpu_in_reset())
 		return -EIO;
-	err = cp_queue_map(q->cp);
+	err = kfd_mes_silent("ADD_QUEUE");
+	if (!err)
+		err = cp_queue_map(q->cp);
 	if (!err)
 		q->is_active = true;
 	return err;
@@ -261,9 +263,12 @@ static int queue_unmap(struct kfd_queue *q)
 
 	if (!q->is_active)
 		return 0;
-	err = kfd_gpu_in_reset() ? -EIO : cp_queue_unmap(q->cp);
-	if (err == -ETIMEDOUT)
-		err = kfd_hws_hang(q);
+	err = kfd_gpu_in_reset() ? -EIO : kfd_mes_silent("REMOVE_QUEUE");
+	if (!err) {
+		err = cp_queue_unmap(q->cp);
+		if (err == -ETIMEDOUT)
+			err = kfd_hws_hang(q);
+	}
 	/* What MES did not take off counts as off: the reset sees to it. */
 	if (!err || err == -ETIMEDOUT || err == -EIO)
 		q->is_active = false;

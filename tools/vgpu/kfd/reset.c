@@ -28,6 +28,7 @@ static bool scheduled; /* from the request on */
 static bool locked;    /* atomic: between pre- and post-reset */
 static enum kfd_reset_source source;
 static uint32_t resets; /* adev->gpu_reset_counter */
+static bool mes_dead;   /* atomic: it did not answer, and nobody may reset the GPU */
 
 bool kfd_gpu_in_reset(void)
 {
@@ -38,6 +39,13 @@ static int schedule(enum kfd_reset_source why)
 {
 	int err = 0;
 
+	/* Only what the driver wants by itself is forbidden (amdgpu_device_should_recover_gpu). */
+	if (why == KFD_RESET_MES && !vgpu_config.gpu_recovery) {
+		vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: GPU recovery disabled.",
+			 vgpu_config.pci_bus);
+		__atomic_store_n(&mes_dead, true, __ATOMIC_RELEASE);
+		return 0;
+	}
 	pthread_mutex_lock(&lock);
 	if (!scheduled) {
 		source = why;
@@ -46,6 +54,15 @@ static int schedule(enum kfd_reset_source why)
 	}
 	pthread_mutex_unlock(&lock);
 	return err;
+}
+
+int kfd_mes_silent(const char *msg)
+{
+	if (!__atomic_load_n(&mes_dead, __ATOMIC_ACQUIRE))
+		return 0;
+	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: MES failed to respond to msg=%s",
+		 vgpu_config.pci_bus, msg);
+	return -ETIMEDOUT;
 }
 
 void kfd_gpu_reset_wait(void)
@@ -93,6 +110,9 @@ static void reset_one(struct kfd_process *p, void *ctx)
 {
 	(void)ctx;
 	pthread_mutex_lock(&p->lock);
+	/* After a hang all of the device's queues count as reset (kfd_hws_hang). */
+	if (source == KFD_RESET_MES && p->n_queues)
+		p->pdd.has_reset_queue = true;
 	if (vgpu_rule(RULE_reset_evicts))
 		kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_TRIGGER_SUSPEND);
 	for (unsigned i = 0, left = p->n_queues; left; i++) {
@@ -116,6 +136,7 @@ static void begin_work(struct kfd_timer *t)
 	smi_reset(KFD_SMI_EVENT_GPU_PRE_RESET, cause[source]);
 	__atomic_store_n(&locked, true, __ATOMIC_RELEASE);
 	kfd_process_each(reset_one, NULL);
+	__atomic_store_n(&mes_dead, false, __ATOMIC_RELEASE);
 	resets++;
 	if (timer_arm(&end_timer, vgpu_clock_ns() + RESET_TIME_NS))
 		end_work(NULL);
@@ -144,7 +165,8 @@ int kfd_hws_hang(struct kfd_queue *q)
 
 	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE", bus);
 	p->pdd.has_reset_queue = true;
-	if (vgpu_kernel()->queue_reset && vgpu_config.mes_version >= MES_QUEUE_RESET) {
+	if (vgpu_kernel()->queue_reset && vgpu_config.mes_version >= MES_QUEUE_RESET &&
+	    vgpu_config.gpu_recovery) {
 		vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: queue id 0x%0x at pasid %d is reset", bus,
 			 q->id, p->lead);
 		vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: Queues reset on process %s tid %d thread "
@@ -171,6 +193,6 @@ void kfd_reset_after_fork(void)
 	pthread_mutex_init(&lock, NULL);
 	pthread_cond_init(&over, NULL);
 	begin_timer.armed = end_timer.armed = false;
-	scheduled = locked = false;
+	scheduled = locked = mes_dead = false;
 	resets = 0;
 }
