@@ -222,7 +222,13 @@ $(B)/tests/corpus_run: tests/corpus/run.c $(B)/libbarewave.a
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(CFLAGS) $(WARN) $(PKGINC) $(DEPS) $< $(B)/libbarewave.a $(PKGLIB) -ldl -lm -o $@
 
+# A client with planted mistakes: tests/e2e_visible.c.
+$(B)/tests/visible_client: tests/visible/client.c $(B)/libbarewave.a
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) $(PKGINC) $(DEPS) $< $(B)/libbarewave.a $(PKGLIB) -lm -o $@
+
 $(B)/tests/e2e_corpus: $(B)/tests/corpus_gen $(B)/tests/corpus_run
+$(B)/tests/e2e_visible: $(B)/tests/visible_client
 $(B)/tests/e2e_%: tests/e2e_%.c
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(PKGINC) $(DEPS) $< $(PKGLIB) -lcriterion -lm -o $@

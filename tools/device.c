@@ -10,7 +10,7 @@
 
 #include "memory/ledger_view.h"
 #include "queues/device.h"
-#include "tools/tool.h"
+#include "tools/prof.h"
 
 #define DEVICE_NODE    "/dev/kfd"
 #define VIRTUAL_DEVICE "libvgpu.so"
@@ -58,6 +58,20 @@ int device_preload_virtual(void)
 	return rc;
 }
 
+int device_setting(const char *setting)
+{
+	const char *old = getenv("VGPU_SET");
+	char *all;
+	int rc = TOOL_OK;
+
+	if (asprintf(&all, "%s%s%s", old ? old : "", old && *old ? "," : "", setting) < 0)
+		return tool_fail("out of memory");
+	if (setenv("VGPU_SET", all, 1))
+		rc = tool_fail("VGPU_SET: %s", strerror(errno));
+	free(all);
+	return rc;
+}
+
 int device_select(const char *text)
 {
 	static char option[] = "--device=" DEVICE_NODE, node[] = DEVICE_NODE;
@@ -78,6 +92,22 @@ int device_select(const char *text)
 	fflush(NULL);
 	execv("/proc/self/exe", given_argv);
 	return tool_fail("/proc/self/exe: %s", strerror(errno));
+}
+
+int device_select_checked(const struct command *c, const char *text, const char *check)
+{
+	const char *inside = getenv("VGPU_CHECK");
+
+	if (check && strcmp(check, "visibility"))
+		return tool_usage(c, "--check '%s', wanted visibility", check);
+	if (!check || (inside && *inside))
+		return device_select(text);
+	if (!text || strcmp(text, "virt"))
+		return tool_usage(c, "--check is done by the virtual device: wanted --device=virt");
+	if (!given_argv)
+		return tool_fail("out of memory");
+	given_argv[0] = (char[]){"/proc/self/exe"};
+	exit(check_run(given_argv, check));
 }
 
 int device_open(const char *text, const struct queue_opts *q, struct bw_device *out)

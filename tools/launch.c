@@ -37,8 +37,8 @@ static const char help[] =
 	"  --lds BYTES         dynamic LDS beside the kernel's own\n"
 	"  --scratch BYTES     scratch per lane, when more than the metadata says\n"
 	"  --arena BYTES       all buffer arguments inside one buffer of so many bytes\n"
-	"  --timeout SECONDS   give up after this long (default 60, 0 never)\n" TOOL_DEVICE_HELP
-	"  --json              the result as JSON\n"
+	"  --timeout SECONDS   give up after this long (default 60, 0 "
+	"never)\n" TOOL_DEVICE_HELP TOOL_CHECK_HELP "  --json              the result as JSON\n"
 	"  --help              this text\n" PLACEMENT_HELP "\n"
 	"Sizes take K, M or G (1024). The exit status is 1 when a comparison fails.\n";
 
@@ -374,12 +374,14 @@ static int parse(const struct command *self, struct launch *l, int argc, char **
 		{"timeout", required_argument, NULL, 't'},
 		{"device", required_argument, NULL, 'd'},
 		{"arena", required_argument, NULL, 'A'},
+		{"check", required_argument, NULL, 'V'},
 		PLACEMENT_OPTIONS,
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
-	const char *grid = NULL, *items = NULL, *block = NULL, *specs[MAX_ARGS], *expects[MAX_ARGS];
+	const char *check = NULL, *grid = NULL, *items = NULL, *block = NULL, *specs[MAX_ARGS],
+		   *expects[MAX_ARGS];
 	unsigned n_specs = 0, n_expects = 0;
 	uint64_t v;
 	double seconds = 60;
@@ -426,6 +428,9 @@ static int parse(const struct command *self, struct launch *l, int argc, char **
 		case 'd':
 			l->device = optarg;
 			break;
+		case 'V':
+			check = optarg;
+			break;
 		case 'j':
 			l->json = true;
 			break;
@@ -446,7 +451,7 @@ static int parse(const struct command *self, struct launch *l, int argc, char **
 	rc = parse_shape(self, l, grid, items, block);
 	/* after this the files are read: once, on the device that will be used */
 	if (!rc)
-		rc = device_select(l->device);
+		rc = device_select_checked(self, l->device, check);
 	for (unsigned i = 0; !rc && i < n_specs; i++) {
 		rc = launch_arg_parse(self, specs[i], &l->args[i]);
 		l->n_args = i + 1;

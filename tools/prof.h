@@ -4,7 +4,7 @@
 
 #include "tools/tool.h"
 
-/* Runs argv on the virtual device with variable (VGPU_COUNTERS or VGPU_FIDELITY) naming a file of
+/* Runs argv on the virtual device with variable (VGPU_COUNTERS, VGPU_FIDELITY, VGPU_CHECK) naming a file of
  * our own; *reports is a JSON array of what the device wrote, one object per process. quiet: the
  * program's stdout goes to stderr. Returns the program's exit status (128 + n after signal n), or
  * TOOL_FAILED with a sentence and *reports NULL. */
@@ -18,7 +18,12 @@ int prof_names_add(struct prof_names *n, const char *path, char *err, size_t err
 void prof_names_close(struct prof_names *n);
 /* Adds "name" to every kernel of a report whose code is known: a kernel is known by the bytes that
  * its branches reach. Kernels with the same code get all their names. */
+void prof_name_kernel(const struct prof_names *n, json_t *kernel);
 void prof_name_kernels(const struct prof_names *n, json_t *report);
+
+/* The same as prof_run() with the visibility checker on (tools/check.c); its findings go to stderr.
+ * TOOL_FAILED also when there are any, or nothing could be checked. what: "visibility". */
+int check_run(char *const *argv, const char *what);
 
 /* Tables on stdout. */
 void prof_print(const json_t *report, bool dispatches);

@@ -96,7 +96,7 @@ static bool same_code(const struct codeobj *co, const struct co_kernel *k, int64
 	return h == hash;
 }
 
-static void name_kernel(const struct prof_names *n, json_t *kernel)
+void prof_name_kernel(const struct prof_names *n, json_t *kernel)
 {
 	const char *text = json_string_value(json_object_get(kernel, "code_hash"));
 	uint64_t bytes = (uint64_t)json_integer_value(json_object_get(kernel, "code_bytes"));
@@ -129,6 +129,6 @@ void prof_name_kernels(const struct prof_names *n, json_t *report)
 
 	json_array_foreach(json_object_get(report, "kernels"), i, k)
 	{
-		name_kernel(n, k);
+		prof_name_kernel(n, k);
 	}
 }

@@ -41,13 +41,13 @@ static const char help[] =
 	"  --strict-footprint   fail on any allocation outside the plan\n"
 	"  --budget MIB         refuse, with the smallest that works, when the process needs more\n"
 	"  --ledger FILE        save the ledger at the end, for 'barewave mem --ledger "
-	"FILE'\n" TOOL_DEVICE_HELP "  --json               the result as JSON\n"
+	"FILE'\n" TOOL_DEVICE_HELP TOOL_CHECK_HELP "  --json               the result as JSON\n"
 	"  --help               this text\n" LOADING_HELP PLACEMENT_HELP;
 
 struct run {
 	struct run_options o;
 	struct sampler_params sampling;
-	const char *prompt, *ids_text, *logits_path;
+	const char *prompt, *ids_text, *logits_path, *check;
 	uint64_t n_tokens;
 	uint64_t ctx; /* 0: as needed */
 	bool json, ignore_eos;
@@ -494,6 +494,7 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 		{"strict-footprint", no_argument, NULL, 'S'},
 		{"ledger", required_argument, NULL, 'L'},
 		{"budget", required_argument, NULL, 'B'},
+		{"check", required_argument, NULL, 'V'},
 		PLACEMENT_OPTIONS,
 		LOADING_OPTIONS,
 		{"json", no_argument, NULL, 'j'},
@@ -561,6 +562,9 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 			rc = parse_number(self, "--budget", optarg, UINT64_MAX >> 20, &r->o.budget);
 			r->o.budget <<= 20;
 			break;
+		case 'V':
+			r->check = optarg;
+			break;
 		case 'L':
 			r->o.ledger_path = optarg;
 			break;
@@ -587,11 +591,11 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 		return tool_usage(self, "no model given (-m)");
 	if (!r->prompt == !r->ids_text)
 		return tool_usage(self, "wanted one of -p and --ids");
-	if (r->o.cpu &&
-	    (r->o.device || r->o.kernels_dir || r->o.n_disabled || r->o.strict || placed))
-		return tool_usage(self, "--cpu excludes --device, --kernels, --disable, "
+	if (r->o.cpu && (r->o.device || r->o.kernels_dir || r->o.n_disabled || r->o.strict ||
+			 r->check || placed))
+		return tool_usage(self, "--cpu excludes --device, --kernels, --disable, --check, "
 					"--strict-footprint, loading and placement");
-	return device_select(r->o.device);
+	return device_select_checked(self, r->o.device, r->check);
 }
 
 static int run(const struct command *self, int argc, char **argv)

@@ -69,6 +69,12 @@ void device_remember(int argc, char **argv);
  * command on the virtual device, with the option replaced by --device=/dev/kfd; it returns only if
  * that fails. For anything else returns TOOL_OK at once. */
 int device_select(const char *text);
+#define TOOL_CHECK_HELP                                                                            \
+	"  --check visibility   on the virtual device: find host reads and writes that come\n"     \
+	"                       before publication; everything is interpreted\n"
+/* device_select(), on a device that checks what it is given (NULL: nothing): the same command runs
+ * in a process below, and the exit status of this one says what was found. */
+int device_select_checked(const struct command *c, const char *text, const char *check);
 /* Opens; prints one sentence and returns TOOL_FAILED when it cannot. q NULL: no queue. */
 int device_open(const char *text, const struct queue_opts *q, struct bw_device *out);
 /* The same with placement rules (NULL: none). */
@@ -80,5 +86,7 @@ int device_save_ledger(const struct bw_device *d, const char *path);
 int device_close(struct bw_device *d);
 /* Prepends libvgpu.so, found beside this program, to LD_PRELOAD. TOOL_FAILED with a sentence. */
 int device_preload_virtual(void);
+/* Adds KEY=VALUE to what the virtual device will be told (VGPU_SET): the last one wins. */
+int device_setting(const char *setting);
 
 #endif

@@ -19,31 +19,19 @@ static const char help[] =
 	"  --fidelity        at exit, prints on stderr what ran exactly, approximately, or not at "
 	"all;\n"
 	"                    everything is interpreted (docs/prof.md)\n"
+	"  --check visibility\n"
+	"                    finds host reads and writes that come before publication, and says "
+	"so\n"
+	"                    on stderr; everything is interpreted (docs/virtual-device.md)\n"
 	"  --help            this text\n\n"
 	"The exit status is PROGRAM's; 2 for wrong usage of this command, 1 if PROGRAM cannot be\n"
-	"executed.\n";
+	"executed, or the check found something.\n";
 
 static int set_env(const char *name, const char *value)
 {
 	if (setenv(name, value, 1))
 		return tool_fail("%s: %s", name, strerror(errno));
 	return TOOL_OK;
-}
-
-/* Adds one --set to what earlier ones (or the caller's environment) say: the last one wins. */
-static int add_setting(const char *setting)
-{
-	const char *old = getenv("VGPU_SET");
-	char *all;
-	int rc;
-
-	if (!old || !*old)
-		return set_env("VGPU_SET", setting);
-	if (asprintf(&all, "%s,%s", old, setting) < 0)
-		return tool_fail("out of memory");
-	rc = set_env("VGPU_SET", all);
-	free(all);
-	return rc;
 }
 
 /* stdout is the program's: the report goes where messages go. */
@@ -67,11 +55,16 @@ static int run_reported(char *const *argv)
 static int run(const struct command *self, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"config", required_argument, NULL, 'c'}, {"set", required_argument, NULL, 's'},
-		{"trace", required_argument, NULL, 't'},  {"fidelity", no_argument, NULL, 'f'},
-		{"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
+		{"config", required_argument, NULL, 'c'},
+		{"set", required_argument, NULL, 's'},
+		{"trace", required_argument, NULL, 't'},
+		{"fidelity", no_argument, NULL, 'f'},
+		{"check", required_argument, NULL, 'C'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	int o, rc = TOOL_OK;
+	const char *check = NULL;
 	bool fidelity = false;
 
 	/* '+': the first word that is no option ends ours */
@@ -85,13 +78,18 @@ static int run(const struct command *self, int argc, char **argv)
 		case 's':
 			if (!strchr(optarg, '='))
 				return tool_usage(self, "--set '%s', wanted KEY=VALUE", optarg);
-			rc = add_setting(optarg);
+			rc = device_setting(optarg);
 			break;
 		case 't':
 			rc = set_env("VGPU_TRACE", optarg);
 			break;
 		case 'f':
 			fidelity = true;
+			break;
+		case 'C':
+			if (strcmp(optarg, "visibility"))
+				return tool_usage(self, "--check '%s', wanted visibility", optarg);
+			check = optarg;
 			break;
 		case 'h':
 			return tool_help(self);
@@ -103,6 +101,10 @@ static int run(const struct command *self, int argc, char **argv)
 	}
 	if (optind >= argc)
 		return tool_usage(self, "no program to run");
+	if (fidelity && check)
+		return tool_usage(self, "wanted one of --fidelity and --check");
+	if (check)
+		return check_run(argv + optind, check);
 	if (fidelity)
 		return run_reported(argv + optind);
 	if (device_preload_virtual())

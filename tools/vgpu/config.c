@@ -28,7 +28,7 @@ struct vgpu_config vgpu_config = {
 	.gpu_recovery = true,
 };
 
-enum key_kind { KEY_U32, KEY_SIZE, KEY_BOOL, KEY_KERNEL, KEY_CLOCK, KEY_HANG, KEY_U64 };
+enum key_kind { KEY_U32, KEY_SIZE, KEY_BOOL, KEY_KERNEL, KEY_CLOCK, KEY_HANG, KEY_CHECK, KEY_U64 };
 
 #define FIELD(k, kind, f, lo, hi) {k, kind, &vgpu_config.f, lo, hi}
 static const struct key {
@@ -58,6 +58,7 @@ static const struct key {
 	FIELD("hz", KEY_U32, hz, 100, 1000),
 	FIELD("hang", KEY_HANG, hang_queue, 0, 1023),
 	FIELD("gpu_recovery", KEY_BOOL, gpu_recovery, 0, 1),
+	FIELD("check", KEY_CHECK, check_visibility, 0, 1),
 	FIELD("evict_ms", KEY_U32, evict_ms, 0, 1000000),
 };
 
@@ -115,6 +116,11 @@ static int set_key(const struct key *k, const char *value)
 		if (strncmp(value, "queue:", 6) || parse_number(value + 6, false, &v) || v > k->hi)
 			return -EINVAL;
 		*(uint32_t *)k->field = (uint32_t)v;
+		return 0;
+	case KEY_CHECK:
+		if (strcmp(value, "none") && strcmp(value, "visibility"))
+			return -EINVAL;
+		*(bool *)k->field = value[0] == 'v';
 		return 0;
 	case KEY_CLOCK:
 		if (strcmp(value, "real") && strcmp(value, "virtual"))

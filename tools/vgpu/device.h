@@ -27,9 +27,10 @@ struct vgpu_config {
 	uint32_t subsystem;    /* subsystem vendor | subsystem device << 16 */
 	uint32_t render_minor; /* 128 */
 	uint32_t evict_ms; /* another client of the memory evicts the process so often; 0: never */
-	uint32_t hang_queue; /* hang = queue:N; MES cannot take queues of that id off. ~0: none */
-	bool gpu_recovery;   /* false: amdgpu.gpu_recovery=0, a hung GPU stays hung */
-	uint32_t hz;         /* 250: jiffies, for rounding of timeouts */
+	uint32_t hang_queue;   /* hang = queue:N; MES cannot take queues of that id off. ~0: none */
+	bool gpu_recovery;     /* false: amdgpu.gpu_recovery=0, a hung GPU stays hung */
+	uint32_t hz;           /* 250: jiffies, for rounding of timeouts */
+	bool check_visibility; /* check = visibility */
 };
 extern struct vgpu_config vgpu_config;
 /* Reads the environment once; later calls return the first answer.

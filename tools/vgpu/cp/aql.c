@@ -225,6 +225,8 @@ void cp_dispatch_complete(struct cp_dispatch *d)
 
 	d->active = false;
 	q->in_flight--;
+	if (check_on)
+		check_complete(d->check, d->release_system);
 	/* Release: every store of the dispatch precedes its completion. Pairs with the waiter's
 	 * acquire load of the signal. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -295,10 +297,14 @@ static int value_met(struct cp_queue *q, const struct barrier_value *b)
 }
 
 /* A packet without waves: consumed at once. */
-static bool consume(struct cp_queue *q, uint64_t signal)
+static bool consume(struct cp_queue *q, uint32_t header, uint64_t signal)
 {
 	uint64_t index = q->next++;
 
+	if (check_on && (header >> 9 & 3) == SCOPE_SYSTEM)
+		check_acquire(&q->check, index);
+	if (check_on && (header >> 11 & 3) == SCOPE_SYSTEM)
+		check_release();
 	return retire(q, index) && cp_signal_done(q, signal, vgpu_clock_gpu());
 }
 
@@ -340,6 +346,8 @@ static bool dispatch(struct cp_queue *q, const struct cp_packet *p)
 		return false;
 	}
 	d->release_system = (p->header >> 11 & 3) == SCOPE_SYSTEM;
+	if (check_on && (p->header >> 9 & 3) == SCOPE_SYSTEM)
+		check_acquire(&q->check, q->next);
 	d->start_ts = vgpu_clock_gpu();
 	d->active = true;
 	q->in_flight++;
@@ -361,7 +369,7 @@ static bool vendor(struct cp_queue *q, const uint32_t w[16], uint64_t signal)
 		met = value_met(q, (const struct barrier_value *)w);
 		if (met == 0)
 			q->poll = true;
-		return met > 0 && consume(q, signal);
+		return met > 0 && consume(q, w[0], signal);
 	}
 	if (format != AMD_PM4_IB || w[5] != 10) {
 		cp_queue_fail(
@@ -374,7 +382,7 @@ static bool vendor(struct cp_queue *q, const uint32_t w[16], uint64_t signal)
 	/* ib_jump_cmd is a PM4 INDIRECT_BUFFER packet. */
 	if (!cp_pm4_ib(q, &w[1]))
 		return false; /* waits, or has failed */
-	return consume(q, signal);
+	return consume(q, w[0], signal);
 }
 
 /* One packet. False: cannot go on now. */
@@ -419,7 +427,7 @@ static bool step(struct cp_queue *q)
 		met = barrier_met(q, (const uint64_t *)&w[2], type == PKT_BARRIER_AND);
 		if (met == 0)
 			q->poll = true;
-		return met > 0 && consume(q, signal);
+		return met > 0 && consume(q, w[0], signal);
 	case PKT_VENDOR:
 		return vendor(q, w, signal);
 	case PKT_AGENT:
@@ -448,6 +456,8 @@ void cp_aql_run(struct cp_queue *q)
 				cp_queue_fault(q, &q->port.fault, "write_dispatch_id");
 				return;
 			}
+			if (check_on)
+				check_looked(&q->check, q->wptr);
 			if (q->wptr <= q->next) {
 				q->wptr = q->next;
 				return;

@@ -172,6 +172,9 @@ static void add_region(struct cp_doorbells *d, void *addr, uint64_t size, bool d
 	pthread_mutex_lock(&W.lock);
 	r->watched = watch_region(r);
 	W.unwatched += !r->watched;
+	/* The first ring shall stop as well. */
+	if (check_on && r->watched)
+		protect(r, true);
 	W.armed = false; /* the new region is open */
 	r->next = d->regions;
 	d->regions = r;
@@ -229,8 +232,11 @@ int cp_watch_open(void)
 	/* Pages mapped before the device's threads ran. */
 	for (struct cp_doorbells *d = W.list; d; d = d->link)
 		for (struct region *g = d->regions; g; g = g->next)
-			if (!g->watched && (g->watched = watch_region(g)))
+			if (!g->watched && (g->watched = watch_region(g))) {
 				W.unwatched--;
+				if (check_on)
+					protect(g, true);
+			}
 out:
 	if (W.uffd < 0)
 		vgpu_log("vgpu: no userfaultfd for doorbells, polling them");

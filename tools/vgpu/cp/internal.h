@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "check/check.h"
 #include "count/count.h"
 #include "cp/cp.h"
 #include "isa/isa.h"
@@ -93,6 +94,7 @@ struct cp_dispatch {
 	uint64_t start_ts;
 	struct jit_kernel *jit; /* NULL: interpret */
 	struct count_dispatch *count;
+	uint32_t check; /* its number there, 0 none */
 	bool active;
 	/* [S] */
 	bool listed;
@@ -122,6 +124,7 @@ struct cp_queue {
 	bool poll;                  /* waits for memory to change */
 	uint32_t poll_ns;           /* current back-off */
 	uint64_t next, rptr, wptr;  /* packets (AQL), dwords (PM4), bytes (SDMA) */
+	struct check_queue check;
 	struct cp_window window[CP_WINDOW];
 	struct cp_dispatch dispatch[CP_WINDOW];
 	unsigned in_flight; /* active dispatches */

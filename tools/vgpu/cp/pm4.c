@@ -166,6 +166,8 @@ static enum step release_mem(struct cp_queue *q, const uint32_t *w, unsigned n)
 		return bad(q, EC_PACKET_RESERVED, "RELEASE_MEM dwords", n, "8");
 	if (q->in_flight)
 		return WAIT; /* end of pipe: behind all waves before it */
+	if (check_on)
+		check_release();
 	va = addr(&w[3]);
 	data = addr(&w[5]);
 	switch (w[2] >> 29) { /* DATA_SEL */
@@ -225,6 +227,8 @@ static enum step perform(struct cp_queue *q, const uint32_t *w, unsigned n, uint
 	case OP_NOP:
 		return NEXT;
 	case OP_ACQUIRE_MEM: /* data caches are coherent here */
+		if (check_on)
+			check_acquire(&q->check, q->next);
 		isa_icache_invalidate();
 		return NEXT;
 	case OP_DISPATCH_DIRECT:
@@ -360,6 +364,8 @@ void cp_pm4_run(struct cp_queue *q)
 				fault(q, "write pointer");
 				return;
 			}
+			if (check_on)
+				check_looked(&q->check, q->wptr);
 			if (q->wptr <= q->next) {
 				q->wptr = q->next;
 				return;

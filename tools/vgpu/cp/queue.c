@@ -48,6 +48,8 @@ int cp_queue_create(const struct cp_mqd *mqd, struct cp_doorbells *d, struct cp_
 
 void cp_queue_destroy(struct cp_queue *q)
 {
+	if (check_on)
+		check_queue_gone(q->mqd.queue_id);
 	cp_sched_discard(q);
 	pthread_mutex_destroy(&q->lock);
 	free(q->pm4);
@@ -187,6 +189,9 @@ void cp_event(struct cp_queue *q, uint32_t event_id)
 		.event_id = event_id,
 	};
 
+	/* Ahead of the interrupt: whoever it wakes knows. */
+	if (check_on)
+		check_event(event_id);
 	cp_irq_post(&irq);
 }
 

@@ -138,7 +138,7 @@ static unsigned length(uint32_t h, uint32_t w3)
 	return 0;
 }
 
-static enum step perform(struct cp_queue *q, const uint32_t *w, unsigned n)
+static enum step execute(struct cp_queue *q, const uint32_t *w, unsigned n)
 {
 	unsigned sub = w[0] >> 8 & 0xff;
 
@@ -184,6 +184,32 @@ static enum step perform(struct cp_queue *q, const uint32_t *w, unsigned n)
 	return NEXT; /* NOP; GCR: caches are coherent here */
 }
 
+/* What moves data is work of its own; fences and traps tell the host. */
+static enum step perform(struct cp_queue *q, const uint32_t *w, unsigned n)
+{
+	struct check_launch l = {
+		.kind = CHECK_SDMA,
+		.vm = q->mqd.vm,
+		.queue = q->mqd.queue_id,
+		.index = q->next,
+		.packet = (w[0] & 0xff) == SDMA_COPY    ? "COPY_LINEAR"
+			  : (w[0] & 0xff) == SDMA_WRITE ? "WRITE_LINEAR"
+							: "CONST_FILL",
+	};
+	unsigned op = w[0] & 0xff;
+	uint32_t work;
+	enum step r;
+
+	if (!check_on || (op != SDMA_COPY && op != SDMA_WRITE && op != SDMA_CONST_FILL))
+		return execute(q, w, n);
+	work = check_begin(&q->check, &l);
+	check_enter(work);
+	r = execute(q, w, n);
+	check_enter(0);
+	check_complete(work, false);
+	return r;
+}
+
 void cp_sdma_run(struct cp_queue *q)
 {
 	q->poll = false;
@@ -200,6 +226,8 @@ void cp_sdma_run(struct cp_queue *q)
 				fault(q, "write pointer");
 				return;
 			}
+			if (check_on)
+				check_looked(&q->check, q->wptr);
 			if (q->wptr <= q->next) {
 				q->wptr = q->next;
 				return;

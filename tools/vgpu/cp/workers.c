@@ -109,6 +109,20 @@ static void count_begin(struct cp_dispatch *d)
 	d->count = count_dispatch_begin(&l);
 }
 
+static void check_work(struct cp_dispatch *d)
+{
+	struct check_launch l = {
+		.kind = d->packet ? CHECK_AQL : CHECK_PM4,
+		.vm = d->vm,
+		.queue = d->q->mqd.queue_id,
+		.index = d->index,
+		.kernel_object = d->kernel_object,
+		.entry = d->entry,
+	};
+
+	d->check = check_begin(&d->q->check, &l);
+}
+
 void cp_sched_add(struct cp_dispatch *d)
 {
 	struct jit_shape shape = {
@@ -117,10 +131,12 @@ void cp_sched_add(struct cp_dispatch *d)
 		.wave64 = d->wave64,
 	};
 
-	d->jit = jit_kernel_get(
-		&d->q->port, d->entry, &shape,
-		vgpu_config.deterministic || count_on || d->debug ? JIT_OFF
-								  : (enum jit_mode)vgpu_config.jit);
+	d->jit = jit_kernel_get(&d->q->port, d->entry, &shape,
+				vgpu_config.deterministic || count_on || check_on || d->debug
+					? JIT_OFF
+					: (enum jit_mode)vgpu_config.jit);
+	if (check_on)
+		check_work(d);
 	d->count = NULL;
 	if (count_on)
 		count_begin(d);
@@ -432,7 +448,7 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 		vm_port_init(&k->imem, d->vm, VM_CLIENT_SQC_INST);
 		if (x->count) {
 			k->vmem.watch = k->smem.watch = k->imem.watch = count_watch(x->count);
-		} else {
+		} else if (!check_on) {
 			vm_port_bind(&k->vmem);
 			vm_port_bind(&k->smem);
 		}
@@ -619,7 +635,11 @@ static void *worker_main(void *arg)
 				if (!g->visits)
 					count_group(k->x.count, g->nwaves);
 			}
+			if (check_on)
+				check_enter(g->d->check);
 			o = visit(k, g, &until);
+			if (check_on)
+				check_enter(0);
 			if (k->x.count)
 				count_leave(k->x.count);
 

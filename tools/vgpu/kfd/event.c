@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "check/check.h"
 #include "vm/rawsys.h"
 
 #define EVENT_PAGE_SIZE   (KFD_SIGNAL_EVENT_LIMIT * 8u)
@@ -649,6 +650,9 @@ KFD_HANDLER(wait_events)
 	if (finite)
 		timer_cancel(&wait.timer);
 out:
+	for (uint32_t i = 0; check_on && !err && i < a->num_events; i++)
+		if (w[i].event && w[i].activated)
+			check_event_seen(w[i].event->id);
 	waiters_remove(a->num_events, w, err == -EINTR || err == -KFD_ERESTARTSYS);
 	pthread_mutex_unlock(&p->event_lock);
 	if (w != small)

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "check/check.h"
 #include "vm/rawsys.h"
 
 /* One page behind every MMIO mapping of the process: the HDP flush registers read as zero. */
@@ -119,6 +120,8 @@ void vma_opened(const struct vma_backing *b, void *addr, uint64_t len)
 		kfd_process_file_get(b->process);
 	if (b->kind == VMA_DOORBELL)
 		cp_doorbells_mapped(b->process->pdd.doorbells, addr, len);
+	if (check_on && b->kind == VMA_BO)
+		check_mapped((uintptr_t)addr, len, b->off);
 }
 
 void kfd_vma_uncount(const struct vma_backing *b)

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "check/check.h"
 #include "count/count.h"
 #include "drm/drm_file.h"
 #include "vm/rawsys.h"
@@ -62,6 +63,7 @@ static int device_init_locked(void)
 	if (err)
 		return err;
 	count_init();
+	check_init();
 	if (vgpu_config.gpus) {
 		err = vm_pools_init(vgpu_config.vram_bytes, vgpu_config.gtt_bytes);
 		if (err)

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "check/check.h"
 #include "count/count.h"
 #include "drm/gem.h"
 #include "vm/rawsys.h"
@@ -17,6 +18,7 @@ static void forked(void)
 	vma_after_fork();
 	tree_after_fork();
 	count_forked();
+	check_forked();
 }
 
 static void start_once(void)
@@ -60,6 +62,7 @@ void preload_finish(void)
 	if (vgpu_device_alive()) {
 		write_stats();
 		trace_line("exit");
+		check_finish();
 		vgpu_device_fini();
 		count_finish();
 	}

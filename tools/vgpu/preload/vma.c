@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/check.h"
+
 static struct vma {
 	uint64_t start, end;
 	struct vma_backing b;
@@ -95,6 +97,8 @@ void vma_remove(uint64_t addr, uint64_t len)
 {
 	uint64_t end = addr + len;
 
+	if (check_on)
+		check_unmapped(addr, len);
 	for (;;) {
 		struct vma v;
 		size_t i;
@@ -149,6 +153,8 @@ void vma_move(uint64_t from, uint64_t to, uint64_t len)
 	envelope();
 	pthread_mutex_unlock(&lock);
 	vma_remove(from, len);
+	if (check_on && b.kind == VMA_BO)
+		check_mapped(to, len, b.off);
 	if (b.kind == VMA_DOORBELL) {
 		vma_opened(&b, (void *)(uintptr_t)to, len);
 		kfd_vma_uncount(&b);
