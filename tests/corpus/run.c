@@ -15,7 +15,7 @@
 
 /* As in tests/corpus/corpus.h. */
 enum { ITEMS = 64, GROUPS = 2, IN = 1024, OUT = 16, COUNTS = 16 };
-enum { OUT_DWORDS = ITEMS * GROUPS * OUT, TIMEOUT_S = 60 };
+enum { OUT_DWORDS = ITEMS * GROUPS * OUT, TIMEOUT_S = 600 };
 
 struct corpus_kernel {
 	const char *name;
