@@ -113,15 +113,19 @@ check-tsan: ## the emulator's tests under ThreadSanitizer
 	@TEST_WORKERS=8 TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.txt:exitcode=66:die_after_fork=0" \
 		tests/run.sh tsan
 
-# FIRST and SEEDS choose others: make check-corpus FIRST=100000 SEEDS=20000
+# FIRST and SEEDS choose others: make check-corpus FIRST=100000 SEEDS=20000. PARTS=interpreted or
+# PARTS=compiled runs one half. What passed is not run again: an interrupted run goes on.
 FIRST    ?= 0
 SEEDS    ?= 4000
-.PHONY: check-corpus
+.PHONY: check-corpus check-delay
 check-corpus: all $(B)/tests/corpus_gen $(B)/tests/corpus_run ## thousands of generated kernels against the host (long)
-	@seq $(FIRST) 20 $$(($(FIRST) + $(SEEDS) - 1)) | xargs -P $$(nproc) -I{} \
-		scripts/corpus.sh {} 20 "0 1 2 3" 0
-	@seq $(FIRST) 10 $$(($(FIRST) + $(SEEDS) / 10 - 1)) | xargs -P $$(nproc) -I{} \
-		scripts/corpus.sh {} 10 "1 3" "2 3" small
+	@scripts/check-corpus.sh $(FIRST) $(SEEDS)
+
+# DELAY_SEEDS, MOST: how many seeds, and how many instructions late memory may be.
+DELAY_SEEDS ?= 20
+MOST        ?= 64
+check-delay: all tests ## programs that wait are the same with delayed memory (minutes)
+	@scripts/check-delay.sh $(DELAY_SEEDS) $(MOST)
 
 check-unit: tests-unit ## the host-only tests alone
 	@tests/run.sh unit

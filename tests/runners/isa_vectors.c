@@ -1,8 +1,9 @@
-/* Runs instruction vectors: isa_vectors [--jit|--lockstep] [--part I/N] FILE...
+/* Runs instruction vectors: isa_vectors [--jit|--lockstep|--delay MOST,SEED] [--part I/N] FILE...
  *
  * On the interpreter, or with the body compiled (--jit), or both at once, compared block by block
  * (--lockstep); pro and epi, which are the same for most, are interpreted. A vector whose body the
- * compiler refuses fails. --part: every Nth vector, from the Ith on.
+ * compiler refuses fails. --delay: interpreted with memory that answers up to MOST instructions late
+ * (isa/delay.h); a vector that uses a register before it has waited for it fails. --part: every Nth vector, from the Ith on.
  *
  * FILE is JSON: {"meta": {...}, "vectors": [{"id", "kind", "lanes", "pro", "body", "epi", "out",
  * "checked", "addr_dep", "exact", "tol", "out_reg"}]}. A vector is one workgroup of `lanes`
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "isa/delay.h"
 #include "isa/isa.h"
 #include "isa/jit.h"
 #include "vm/vm.h"
@@ -48,7 +50,18 @@ struct machine {
 	struct vm_port vmem, smem, imem;
 	struct isa_exec x;
 	struct isa_wave *wave[MAX_WAVES];
+	unsigned most; /* --delay; 0: none */
+	uint64_t seed;
 };
+
+static unsigned missing; /* waits */
+
+static void on_missing(struct isa_exec *x, const struct delay_missing *d)
+{
+	(void)x;
+	(void)d;
+	missing++;
+}
 
 static uint8_t *place(struct vm *vm, uint64_t va, uint64_t size, unsigned perm)
 {
@@ -78,7 +91,9 @@ static bool machine_init(struct machine *m)
 		return false;
 	m->lds = aligned_alloc(128, LDS_BYTES);
 	for (unsigned i = 0; i < MAX_WAVES; i++)
-		m->wave[i] = aligned_alloc(128, isa_wave_bytes(NVGPR, false));
+		m->wave[i] = aligned_alloc(
+			128,
+			(isa_wave_bytes(NVGPR, false) + 255 + sizeof(struct isa_delay)) & ~127ul);
 	vm_port_init(&m->vmem, m->vm, VM_CLIENT_TCP);
 	vm_port_init(&m->smem, m->vm, VM_CLIENT_SQC_DATA);
 	vm_port_init(&m->imem, m->vm, VM_CLIENT_SQC_INST);
@@ -90,6 +105,7 @@ static bool machine_init(struct machine *m)
 	m->x.shared_base = SHARED_BASE;
 	m->x.private_base = PRIVATE_BASE;
 	m->x.realtime = realtime;
+	m->x.missing = on_missing;
 	return true;
 }
 
@@ -120,6 +136,8 @@ static void wave_start(struct machine *m, unsigned i, unsigned lanes)
 	w->lds_size = LDS_BYTES;
 	w->wave_in_group = i;
 	w->nvgpr = NVGPR;
+	if (m->most)
+		isa_delay_init(w, m->seed * MAX_WAVES + i, m->most, true);
 	for (unsigned l = 0; l < 32; l++)
 		w->v[0][l] = 32 * i + l;
 }
@@ -160,6 +178,7 @@ static const char *run(struct machine *m, const struct part *part, unsigned lane
 		return why;
 	}
 	m->x.compiled = 0;
+	missing = 0;
 	for (unsigned i = 0; i < waves; i++)
 		wave_start(m, i, lanes);
 	while (ended < waves) {
@@ -188,6 +207,8 @@ static const char *run(struct machine *m, const struct part *part, unsigned lane
 				if (m->wave[i]->state == WAVE_BARRIER)
 					m->wave[i]->state = WAVE_RUN;
 	}
+	if (missing)
+		return "a wait is missing";
 	return jit && !m->x.compiled ? "nothing ran compiled" : NULL;
 }
 
@@ -329,24 +350,32 @@ int main(int argc, char **argv)
 	size_t which = 0, parts = 1;
 	int first = 1;
 	struct machine m;
+	unsigned most = 0;
+	unsigned long seed = 0;
 
 	for (; first < argc && argv[first][0] == '-'; first++) {
 		if (!strcmp(argv[first], "--jit"))
 			mode = JIT_EAGER;
 		else if (!strcmp(argv[first], "--lockstep"))
 			mode = JIT_LOCKSTEP;
+		else if (!strcmp(argv[first], "--delay") && first + 1 < argc &&
+			 sscanf(argv[first + 1], "%u,%lu", &most, &seed) == 2)
+			first++;
 		else if (strcmp(argv[first], "--part") || ++first == argc ||
 			 sscanf(argv[first], "%zu/%zu", &which, &parts) != 2 || !parts)
 			first = argc;
 	}
 	if (first >= argc) {
-		fprintf(stderr, "usage: isa_vectors [--jit|--lockstep] [--part I/N] FILE...\n");
+		fprintf(stderr, "usage: isa_vectors [--jit|--lockstep|--delay MOST,SEED] "
+				"[--part I/N] FILE...\n");
 		return 2;
 	}
 	if (!machine_init(&m)) {
 		fprintf(stderr, "isa_vectors: no memory for the machine\n");
 		return 2;
 	}
+	m.most = most;
+	m.seed = seed;
 	for (int i = first; i < argc; i++) {
 		json_error_t err;
 		json_t *file = json_load_file(argv[i], 0, &err), *v;

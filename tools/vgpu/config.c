@@ -28,7 +28,17 @@ struct vgpu_config vgpu_config = {
 	.gpu_recovery = true,
 };
 
-enum key_kind { KEY_U32, KEY_SIZE, KEY_BOOL, KEY_KERNEL, KEY_CLOCK, KEY_HANG, KEY_CHECK, KEY_U64 };
+enum key_kind {
+	KEY_U32,
+	KEY_SIZE,
+	KEY_BOOL,
+	KEY_KERNEL,
+	KEY_CLOCK,
+	KEY_HANG,
+	KEY_CHECK,
+	KEY_WAITS,
+	KEY_U64,
+};
 
 #define FIELD(k, kind, f, lo, hi) {k, kind, &vgpu_config.f, lo, hi}
 static const struct key {
@@ -47,6 +57,8 @@ static const struct key {
 	FIELD("jit", KEY_U32, jit, 0, 3),
 	FIELD("seed", KEY_U64, seed, 0, UINT64_MAX),
 	FIELD("deterministic", KEY_BOOL, deterministic, 0, 1),
+	FIELD("delay", KEY_U32, delay, 0, 1000000),
+	FIELD("waits", KEY_WAITS, waits, 0, 1),
 	FIELD("mes_version", KEY_U32, mes_version, 0, 0xfff),
 	FIELD("mec_version", KEY_U32, mec_version, 0, 0xffff),
 	FIELD("sdma_version", KEY_U32, sdma_version, 0, 0xffff),
@@ -126,6 +138,11 @@ static int set_key(const struct key *k, const char *value)
 		if (strcmp(value, "real") && strcmp(value, "virtual"))
 			return -EINVAL;
 		*(bool *)k->field = value[0] == 'v';
+		return 0;
+	case KEY_WAITS:
+		if (strcmp(value, "report") && strcmp(value, "off"))
+			return -EINVAL;
+		*(bool *)k->field = value[0] == 'r';
 		return 0;
 	default:
 		break;

@@ -20,6 +20,9 @@ struct vgpu_config {
 	uint32_t jit; /* enum jit_mode: 0 off, 1 compile what is hot, 2 all, waiting, 3 lock step */
 	uint64_t seed;
 	bool deterministic; /* one worker, seeded quanta */
+	uint32_t
+		delay; /* memory answers up to so many instructions late (isa/delay.h); 0: at once */
+	bool waits;    /* waits = report: tell of waits that are missing */
 	uint32_t mes_version, mec_version, sdma_version;
 	bool clock_virtual;    /* run ahead instead of following real time */
 	uint32_t gpus;         /* 1; 0: the module is loaded but no device was probed */

@@ -121,8 +121,9 @@ void cp_stop(void);
 /* What ran, for the fidelity report and for tests. */
 struct cp_stats {
 	uint64_t packets, dispatches, groups, waves, insns, approximated, faults, unsupported;
-	uint64_t switches;    /* of queues that share places */
-	uint64_t saved_waves; /* by preemption, each time it was */
+	uint64_t missing_waits; /* times that a wave used a register before it waited for it */
+	uint64_t switches;      /* of queues that share places */
+	uint64_t saved_waves;   /* by preemption, each time it was */
 };
 void cp_stats(struct cp_stats *out);
 

@@ -9,6 +9,7 @@
 
 #include "cp/internal.h"
 #include "device.h"
+#include "isa/delay.h"
 
 struct descriptor {
 	uint32_t group_fixed, private_fixed, kernarg_bytes, reserved0;
@@ -364,6 +365,16 @@ static void wave_init(struct isa_wave *w, const struct isa_group *g, const struc
 	}
 }
 
+/* A wave's delays depend on which one it is, not on when and where it runs. */
+static uint64_t delay_seed(const struct cp_dispatch *d, uint64_t group, unsigned wave)
+{
+	uint64_t h = vgpu_config.seed;
+
+	h = (h ^ d->index) * 0x9e3779b97f4a7c15u;
+	h = (h ^ h >> 29 ^ group) * 0xbf58476d1ce4e5b9u;
+	return (h ^ h >> 32 ^ wave) * 0x94d049bb133111ebu;
+}
+
 int cp_group_init(struct isa_group *g, struct cp_dispatch *d, uint64_t index)
 {
 	unsigned lanes = d->wave64 ? 64 : 32;
@@ -372,6 +383,8 @@ int cp_group_init(struct isa_group *g, struct cp_dispatch *d, uint64_t index)
 
 	g->nwaves = g->live = 0; /* not what an earlier one left */
 	g->stride = (isa_wave_bytes(d->nvgpr, d->wave64) + 127) & ~127ul;
+	if (cp_delayed())
+		g->stride += (sizeof(struct isa_delay) + 127) & ~127ul;
 	if (arena(&g->waves, &g->waves_cap, g->stride * d->waves_full) ||
 	    arena(&g->lds, &g->lds_cap, d->lds_bytes ? d->lds_bytes : 4)) {
 		vgpu_report("queue %u: no host memory for a workgroup of %u waves",
@@ -396,5 +409,9 @@ int cp_group_init(struct isa_group *g, struct cp_dispatch *d, uint64_t index)
 		if (__builtin_expect(d->debug != 0, 0))
 			cp_trap_at_start(d, group_wave(g, i));
 	}
+	if (cp_delayed())
+		for (unsigned i = 0; i < g->nwaves; i++)
+			isa_delay_init(group_wave(g, i), delay_seed(d, index, i), vgpu_config.delay,
+				       vgpu_config.waits);
 	return 0;
 }

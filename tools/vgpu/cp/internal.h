@@ -15,6 +15,7 @@
 #include "check/check.h"
 #include "count/count.h"
 #include "cp/cp.h"
+#include "device.h"
 #include "isa/isa.h"
 #include "isa/jit.h"
 
@@ -230,6 +231,18 @@ const char *cp_exception_name(unsigned code); /* of a wave, 1.. */
 void cp_wave_hooks(struct isa_exec *x); /* what x calls for messages and clocks */
 /* Deals with a halted wave. True: it runs on (in its trap handler). */
 bool cp_wave_stopped(struct isa_exec *x, struct isa_group *g, struct isa_wave *w);
+/* The instruction at pc, and where in which wave it is, for a person. */
+void cp_insn_text(struct isa_exec *x, uint64_t pc, char *buf, unsigned len);
+void cp_wave_describe(struct isa_exec *x, struct isa_group *g, struct isa_wave *w, uint64_t pc,
+		      char *buf, unsigned len);
+
+/* ---- waits.c */
+void cp_missing_wait(struct isa_exec *x, const struct delay_missing *m);
+/* Whether waves have delayed memory (isa/delay.h). */
+static inline bool cp_delayed(void)
+{
+	return vgpu_config.delay || vgpu_config.waits;
+}
 
 /* ---- workers.c */
 int cp_workers_start(unsigned n);

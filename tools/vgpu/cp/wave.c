@@ -7,18 +7,25 @@
 
 /* ---- side effects of waves ----------------------------------------------- */
 
-/* Where a wave stands, for a person. */
-static void describe(struct isa_exec *x, struct isa_group *g, struct isa_wave *w, uint64_t pc,
-		     char *buf, unsigned len)
+void cp_insn_text(struct isa_exec *x, uint64_t pc, char *buf, unsigned len)
 {
 	uint32_t words[4];
 	unsigned n = 4;
-	char text[128] = "unreadable";
 
 	while (n && vm_read(x->imem, VM_FETCH, gva(pc), words, 4 * n, 0))
 		n--;
 	if (n)
-		isa_disasm(words, n, pc, text, sizeof(text));
+		isa_disasm(words, n, pc, buf, len);
+	else
+		snprintf(buf, len, "unreadable");
+}
+
+void cp_wave_describe(struct isa_exec *x, struct isa_group *g, struct isa_wave *w, uint64_t pc,
+		      char *buf, unsigned len)
+{
+	char text[128];
+
+	cp_insn_text(x, pc, text, sizeof(text));
 	snprintf(buf, len, "PC 0x%lx (kernel 0x%lx %+ld): %s; group %u,%u,%u wave %u", pc,
 		 g->d->kernel_object, (long)(pc - g->d->entry), text, w->group_id[0],
 		 w->group_id[1], w->group_id[2], w->wave_in_group);
@@ -47,9 +54,9 @@ static void on_sendmsg(struct isa_exec *x, uint32_t simm, uint32_t m0)
 	}
 	/* From a trap handler the message is doorbell [9:0] and a mask of exceptions [23:10]. */
 	irq.kind = CP_IRQ_QUEUE_ERROR;
-	describe(x, x->group, x->w,
-		 x->w->s[OPR_TTMP0] | (uint64_t)(x->w->s[OPR_TTMP0 + 1] & 0xffff) << 32, where,
-		 sizeof(where));
+	cp_wave_describe(x, x->group, x->w,
+			 x->w->s[OPR_TTMP0] | (uint64_t)(x->w->s[OPR_TTMP0 + 1] & 0xffff) << 32,
+			 where, sizeof(where));
 	for (unsigned bit = 0; bit < 14; bit++) {
 		if (!(id >> (10 + bit) & 1))
 			continue;
@@ -89,6 +96,7 @@ void cp_wave_hooks(struct isa_exec *x)
 	x->sendmsg = on_sendmsg;
 	x->msg_rtn = on_msg_rtn;
 	x->realtime = on_realtime;
+	x->missing = cp_missing_wait;
 }
 
 /* ---- a wave stops -------------------------------------------------------- */
@@ -130,7 +138,7 @@ bool cp_wave_stopped(struct isa_exec *x, struct isa_group *g, struct isa_wave *w
 		f = x->vmem->fault.lanes   ? x->vmem->fault
 		    : x->smem->fault.lanes ? x->smem->fault
 					   : x->imem->fault;
-		describe(x, g, w, w->pc, where, sizeof(where));
+		cp_wave_describe(x, g, w, w->pc, where, sizeof(where));
 		w->trapsts |= TRAPSTS_MEM_VIOL;
 		if (f.misaligned) {
 			/* The memory pipeline refuses it; no page table was asked, none faults. */
@@ -148,7 +156,7 @@ bool cp_wave_stopped(struct isa_exec *x, struct isa_group *g, struct isa_wave *w
 		cp_queue_fault(q, &f, "%s", where);
 		break;
 	case STOP_ILLEGAL:
-		describe(x, g, w, w->pc, where, sizeof(where));
+		cp_wave_describe(x, g, w, w->pc, where, sizeof(where));
 		w->trapsts |= TRAPSTS_ILLEGAL_INST;
 		if (cp_trap_enter(g->d, w, 0))
 			return true;
@@ -164,7 +172,7 @@ bool cp_wave_stopped(struct isa_exec *x, struct isa_group *g, struct isa_wave *w
 		break;
 	case STOP_UNSUPPORTED:
 	default:
-		describe(x, g, w, w->pc, where, sizeof(where));
+		cp_wave_describe(x, g, w, w->pc, where, sizeof(where));
 		CP_COUNT(unsupported, 1);
 		count_stop(x, w);
 		pthread_mutex_lock(&q->lock);

@@ -17,6 +17,7 @@
 
 #include "cp/internal.h"
 #include "device.h"
+#include "isa/delay.h"
 
 #define QUANTUM      2048u /* instructions of one wave between two looks at the preempt flag */
 #define SPIN_TURN    128u  /* of a wave that only polls */
@@ -132,7 +133,8 @@ void cp_sched_add(struct cp_dispatch *d)
 	};
 
 	d->jit = jit_kernel_get(&d->q->port, d->entry, &shape,
-				vgpu_config.deterministic || count_on || check_on || d->debug
+				vgpu_config.deterministic || count_on || check_on || d->debug ||
+						cp_delayed()
 					? JIT_OFF
 					: (enum jit_mode)vgpu_config.jit);
 	if (check_on)
@@ -429,6 +431,22 @@ static bool spun(const struct worker *k, uint64_t accesses, uint64_t repeats, ui
 	return n && accesses >= 4 && repeats * 8 >= accesses * 5 && n < accesses * 64;
 }
 
+/* What is due for a wave of delayed memory that does not run, or, at its leave, everything. */
+static void delayed(struct worker *k, struct isa_group *g, struct isa_wave *w, bool leaves)
+{
+	/* Instructions that others of its group would have run meanwhile. */
+	enum { A_ROUND = 64 };
+	uint8_t before = w->state;
+
+	k->vmem.fault.lanes = k->smem.fault.lanes = k->imem.fault.lanes = 0;
+	if (leaves)
+		isa_delay_drain(&k->x, w, __atomic_load_n(&g->d->q->killed, __ATOMIC_RELAXED));
+	else
+		isa_delay_tick(&k->x, w, A_ROUND);
+	if (w->state == WAVE_HALTED && before != WAVE_HALTED)
+		cp_wave_stopped(&k->x, g, w);
+}
+
 static bool in_handler(const struct isa_wave *w)
 {
 	return w->priv && (w->state == WAVE_RUN || w->state == WAVE_SLEEP);
@@ -469,6 +487,8 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 			uint64_t n, turn, accesses, repeats;
 			bool step, traps;
 
+			if (w->delayed && w->state != WAVE_RUN && w->state != WAVE_ENDED)
+				delayed(k, g, w, false);
 			if (w->state == WAVE_SLEEP) {
 				if (!now)
 					now = vgpu_clock_ns();
@@ -653,6 +673,8 @@ static void *worker_main(void *arg)
 				continue;
 			case PREEMPTED:
 			case STUCK:
+				for (unsigned j = 0; cp_delayed() && j < g->nwaves; j++)
+					delayed(k, g, group_wave(g, j), true);
 				drop(k, i);
 				put_away(g, o == STUCK);
 				idle = false;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "count/count.h"
+#include "isa/delay.h"
 #include "isa/operands.h"
 #include "isa/shape.h"
 
@@ -88,6 +89,8 @@ static void page_clear(struct code_page *p, bool all)
 
 void isa_exec_fini(struct isa_exec *x)
 {
+	free(x->shadow);
+	x->shadow = NULL;
 	if (!x->icache)
 		return;
 	for (unsigned i = 0; i < CACHE_PAGES; i++) {
@@ -307,7 +310,8 @@ static __attribute__((noinline)) void run_wave64(struct isa_exec *x, const struc
 }
 
 static inline __attribute__((always_inline)) uint64_t run(struct isa_exec *x, struct isa_wave *w,
-							  uint64_t budget, const bool counted)
+							  uint64_t budget, const bool counted,
+							  const bool delayed)
 {
 	uint64_t exec = 0, approximated = 0;
 	unsigned csr = _mm_getcsr();
@@ -340,6 +344,14 @@ static inline __attribute__((always_inline)) uint64_t run(struct isa_exec *x, st
 			approximated = x->approximated;
 		}
 		w->pc += s->in.len;
+		if (delayed) {
+			enum delay_step step = isa_delay_step(x, &s->in, s->kind < SLOT_STOP);
+
+			if (step == DELAY_YIELD)
+				goto out; /* all n have run */
+			if (step == DELAY_TAKEN)
+				goto ran;
+		}
 		switch (s->kind) {
 		case SLOT_SCALAR:
 			s->fn(x, &s->in);
@@ -371,6 +383,7 @@ static inline __attribute__((always_inline)) uint64_t run(struct isa_exec *x, st
 			isa_halt(x, &s->in, STOP_ILLEGAL);
 			break;
 		}
+	ran:
 		if (counted && (w->state != WAVE_HALTED || w->stop == STOP_NONE))
 			count_insn(x->count, w, &s->in, exec, x->approximated - approximated);
 		n++;
@@ -385,6 +398,8 @@ out:
 
 uint64_t isa_run(struct isa_exec *x, struct isa_wave *w, uint64_t budget)
 {
-	return __builtin_expect(x->count != NULL, 0) ? run(x, w, budget, true)
-						     : run(x, w, budget, false);
+	if (__builtin_expect(w->delayed, 0))
+		return run(x, w, budget, x->count != NULL, true);
+	return __builtin_expect(x->count != NULL, 0) ? run(x, w, budget, true, false)
+						     : run(x, w, budget, false, false);
 }

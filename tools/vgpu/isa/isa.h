@@ -97,6 +97,7 @@ enum {
 
 struct isa_exec;
 struct isa_insn;
+struct delay_missing;
 typedef void isa_sem(struct isa_exec *x, const struct isa_insn *in);
 
 enum isa_dpp_kind { DPP_NONE, DPP_DPP8, DPP_DPP16 };
@@ -186,6 +187,7 @@ struct isa_wave {
 	uint8_t stop;                /* enum isa_stop */
 	uint8_t priv;                /* in the trap handler */
 	uint8_t trap_id;             /* STOP_TRAP: the s_trap's number */
+	uint8_t delayed;             /* memory is delayed: isa/delay.h */
 	uint32_t wave_in_group;
 	uint32_t group_id[3];
 	uint32_t nvgpr;       /* allocated per lane */
@@ -223,6 +225,10 @@ struct isa_exec {
 	uint32_t nvgpr, mode;    /* compiled code: the wave's, as constants */
 	uint64_t compiled;       /* instructions run in compiled code */
 	uint64_t approximated;   /* instructions executed inexactly (fidelity report) */
+	/* Delayed memory (isa/delay.h): the wave that accesses run on, ours; who hears of waits that
+	 * are missing, or NULL. */
+	struct isa_wave *shadow;
+	void (*missing)(struct isa_exec *x, const struct delay_missing *m);
 };
 
 /* Runs w until it ends, halts, sleeps, waits at a barrier, or budget instructions have run.

@@ -10,8 +10,7 @@
 	void sem_##name(struct isa_exec *x, const struct isa_insn *in)
 
 /* Every wait for outstanding memory goes through here, with the counter's limit (0 waits for
- * all). Memory is coherent and in order now, so nothing is ever outstanding; a delayed memory
- * hooks in here. */
+ * all). Nothing is outstanding but where memory is delayed (isa/delay.h). */
 enum isa_counter { CNT_VM = 1, CNT_VS = 2, CNT_LGKM = 4, CNT_EXP = 8 };
 void isa_wait(struct isa_exec *x, unsigned counters, unsigned limit);
 

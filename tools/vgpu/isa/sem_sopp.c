@@ -2,6 +2,7 @@
  *
  * Sources: AMD "RDNA3.5 Instruction Set Architecture", chapters SOPP and SOPK, "Hardware
  * registers"; register numbers also LLVM's AMDGPU SIDefines.h. */
+#include "isa/delay.h"
 #include "isa/sem.h"
 
 #define HINT(name)                                                                                 \
@@ -28,9 +29,14 @@ HINT(S_WAIT_EVENT) /* export-ready: compute waves do not export */
 
 void isa_wait(struct isa_exec *x, unsigned counters, unsigned limit)
 {
+#ifndef ISA_JIT
+	if (x->w->delayed)
+		isa_delay_wait(x, counters, limit);
+#else
 	(void)x;
 	(void)counters;
 	(void)limit;
+#endif
 }
 
 void isa_cache_inv(struct isa_exec *x, unsigned caches)

@@ -115,7 +115,8 @@ int vgpu_stats_json(char *buf, size_t n)
 		"\"evictions\": %llu, \"vm_faults\": %llu, "
 		"\"cp\": {\"packets\": %llu, \"dispatches\": %llu, \"groups\": %llu, "
 		"\"waves\": %llu, \"insns\": %llu, \"approximated\": %llu, \"faults\": %llu, "
-		"\"unsupported\": %llu, \"saved_waves\": %llu, \"switches\": %llu}}",
+		"\"unsupported\": %llu, \"missing_waits\": %llu, \"saved_waves\": %llu, "
+		"\"switches\": %llu}}",
 		(int)kfd_process_pid(), clean ? "true" : "false", U(s.bos), U(s.bo_bytes),
 		U(s.mappings), U(s.queues), U(s.events), U(s.doorbell_maps), U(s.bo_maps),
 		U(s.user_pages), U(s.svm_ranges), U(s.gem_handles), U(s.dmabufs), U(s.smi_clients),
@@ -123,6 +124,6 @@ int vgpu_stats_json(char *buf, size_t n)
 		U(s.preempt_used), U(s.sys_reserved), U(s.ttm_reserved), U(s.vram_reserved),
 		U(s.peak_bo_bytes), U(s.ioctls), U(s.evictions), U(s.vm_faults), U(c.packets),
 		U(c.dispatches), U(c.groups), U(c.waves), U(c.insns), U(c.approximated),
-		U(c.faults), U(c.unsupported), U(c.saved_waves), U(c.switches));
+		U(c.faults), U(c.unsupported), U(c.missing_waits), U(c.saved_waves), U(c.switches));
 #undef U
 }
