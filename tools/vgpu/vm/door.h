@@ -97,6 +97,35 @@ static inline void vm_transpose4(vm_v4 r[4])
 	r[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
 }
 
+/* What follows a run of lanes is what the next turns of the loop, or the next wave, will want. A
+ * row of weights is too short, and there are too many side by side, for the processor to see the
+ * stream by itself: a quarter of a decode's time went into waiting for them. A page ahead: two waves
+ * of four rows at 4 bits. Nothing is asked for that may not be: a prefetch cannot fault. */
+#define VM_AHEAD 4096
+
+static inline void vm_ahead(const uint8_t *host, unsigned bytes)
+{
+	for (unsigned i = 0; i < bytes; i += 64)
+		__builtin_prefetch(host + VM_AHEAD + i);
+}
+
+/* 8 bytes per lane that follow each other. */
+static inline void vm_load_run8(const uint8_t *host, uint32_t *data)
+{
+	const vm_v32b *h = (const vm_v32b *)host;
+	const vm_v32 a = h[0], b = h[1];
+
+#define VM_EACH_SECOND(c)                                                                          \
+	__builtin_shufflevector(                                                                   \
+		a, b, (c), (c) + 2, (c) + 4, (c) + 6, (c) + 8, (c) + 10, (c) + 12, (c) + 14,       \
+		(c) + 16, (c) + 18, (c) + 20, (c) + 22, (c) + 24, (c) + 26, (c) + 28, (c) + 30,    \
+		(c) + 32, (c) + 34, (c) + 36, (c) + 38, (c) + 40, (c) + 42, (c) + 44, (c) + 46,    \
+		(c) + 48, (c) + 50, (c) + 52, (c) + 54, (c) + 56, (c) + 58, (c) + 60, (c) + 62)
+	*(vm_v32 *)data = VM_EACH_SECOND(0);
+	*(vm_v32 *)(data + VM_LANES) = VM_EACH_SECOND(1);
+#undef VM_EACH_SECOND
+}
+
 /* 16 bytes per lane that follow each other: every fourth dword of 64 is a component of 16 lanes. */
 static inline void vm_load_run16(const uint8_t *host, uint32_t *data)
 {
@@ -154,6 +183,7 @@ static inline bool vm_inline_load(struct vm_port *p, uint64_t va, vm_v32 off, un
 	}
 	p->bytes_read += size * VM_LANES;
 	if (size == 4 && !vm_any(off != vm_lane_numbers() * 4u)) {
+		vm_ahead(host, 4 * VM_LANES);
 		*(vm_v32 *)data = *(const vm_v32b *)host;
 		vm_inline_leave(p);
 		return true;
@@ -164,7 +194,14 @@ static inline bool vm_inline_load(struct vm_port *p, uint64_t va, vm_v32 off, un
 		vm_inline_leave(p);
 		return true;
 	}
+	if (size == 8 && !vm_any(off != vm_lane_numbers() * 8u)) {
+		vm_ahead(host, 8 * VM_LANES);
+		vm_load_run8(host, data);
+		vm_inline_leave(p);
+		return true;
+	}
 	if (size == 16 && !vm_any(off != vm_lane_numbers() * 16u)) {
+		vm_ahead(host, 16 * VM_LANES);
 		vm_load_run16(host, data);
 		vm_inline_leave(p);
 		return true;
