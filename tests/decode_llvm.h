@@ -165,7 +165,7 @@ static int cmp_str(const void *a, const void *b)
 
 static void sort_mods(char *mods, size_t n)
 {
-	char buf[300], *tok[32], *p, *save;
+	char buf[300], *tok[32] = {NULL}, *p, *save;
 	unsigned k = 0;
 
 	snprintf(buf, sizeof(buf), "%s", mods);

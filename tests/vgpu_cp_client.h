@@ -230,12 +230,13 @@ static inline void fill_amd_queue(void)
 
 static inline void open_device(void)
 {
+	const char *workers = getenv("TEST_WORKERS");
 	uint64_t off;
 	int fd;
 
 	vgpu_config.cus = 40;
 	vgpu_config.isa = true;
-	vgpu_config.workers = getenv("TEST_WORKERS") ? (uint32_t)atoi(getenv("TEST_WORKERS")) : 2;
+	vgpu_config.workers = workers ? (uint32_t)atoi(workers) : 2;
 	cr_assert_eq(vm_pools_init(16 << 20, 64 << 20), 0);
 	cr_assert_eq(vm_create(&vm), 0);
 	ring = map_bo(&ring_bo, RING, RING_BYTES, VM_W | VM_X);

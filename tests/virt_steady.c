@@ -246,6 +246,7 @@ static uint64_t rss_anon(void)
 	char line[256];
 	unsigned long kb = 0;
 
+	cr_assert_not_null(f);
 	while (fgets(line, sizeof(line), f))
 		if (sscanf(line, "RssAnon: %lu", &kb) == 1)
 			break;

@@ -158,17 +158,16 @@ static void *read_file(const char *path, size_t *n)
 
 	if (!f)
 		return NULL;
-	fseek(f, 0, SEEK_END);
-	size = ftell(f);
-	rewind(f);
-	if (size > 0)
-		p = malloc((size_t)size);
+	if (fseek(f, 0, SEEK_END) || (size = ftell(f)) <= 0 || fseek(f, 0, SEEK_SET))
+		goto out;
+	p = malloc((size_t)size);
 	if (p && fread(p, 1, (size_t)size, f) != (size_t)size) {
 		free(p);
 		p = NULL;
 	}
 	*n = (size_t)size;
-	fclose(f);
+out:
+	(void)fclose(f);
 	return p;
 }
 
@@ -176,21 +175,25 @@ static int run_file(const char *path, const struct corpus_kernel *host, unsigned
 		    unsigned *failed)
 {
 	char err[512] = "cannot read";
-	struct co_program *prog;
-	struct codeobj *co;
+	struct co_program *prog = NULL;
+	struct codeobj *co = NULL;
 	size_t n = 0;
 	void *image = read_file(path, &n);
+	int rc = 1; /* also: the queue is gone */
 
-	if (!image || co_parse(image, n, &co, err, sizeof(err)))
-		return fail(path, err);
-	if (co_load(R.dev.memory, co, "code", &prog, err, sizeof(err)))
-		return fail(path, err);
+	if (!image || co_parse(image, n, &co, err, sizeof(err)) ||
+	    co_load(R.dev.memory, co, "code", &prog, err, sizeof(err))) {
+		rc = fail(path, err);
+		goto out;
+	}
 	for (; host->name; host++) {
 		const struct co_kernel *k = co_find(co, host->name);
 		const char *why;
 
-		if (!k)
-			return fail(path, host->name);
+		if (!k) {
+			rc = fail(path, host->name);
+			goto out;
+		}
 		memset(R.want, 0, sizeof(R.want));
 		start_counts(R.want + OUT_DWORDS);
 		memcpy(bo_host(R.out), R.want, sizeof(R.want));
@@ -198,17 +201,19 @@ static int run_file(const char *path, const struct corpus_kernel *host, unsigned
 		why = dispatch(prog, k);
 		if (why) {
 			printf("%s %s: %s\n", path, host->name, why);
-			return 1; /* the queue is gone */
+			goto out;
 		}
 		if (compare(path, host->name))
 			++*passed;
 		else
 			++*failed;
 	}
+	rc = 0;
+out:
 	co_unload(prog);
 	co_free(co);
 	free(image);
-	return 0;
+	return rc;
 }
 
 int main(int argc, char **argv)

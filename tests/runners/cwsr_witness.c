@@ -396,7 +396,7 @@ static int controls(unsigned code)
 		T.code[at] ^= bit;
 	}
 	isa_icache_invalidate();
-	printf("%u of %u handlers with one bit flipped are noticed\n", noticed, CONTROLS);
+	printf("%u of %u handlers with one bit flipped are noticed\n", noticed, (unsigned)CONTROLS);
 	return noticed < CONTROLS / 4 ? -EINVAL : 0;
 }
 

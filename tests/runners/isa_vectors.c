@@ -390,7 +390,7 @@ int main(int argc, char **argv)
 			const char *bad;
 			char why[600];
 
-			if (k % parts != which)
+			if (!parts || k % parts != which)
 				continue;
 			bad = vector(&m, v, mode, why, sizeof(why));
 			if (bad)

@@ -221,6 +221,7 @@ static void add(struct tensor *t, unsigned *n, uint32_t type, uint64_t k, uint64
 {
 	struct tensor *x = &t[(*n)++];
 
+	/* cppcheck-suppress wrongPrintfScanfArgNum ; the tensors of no layer need none */
 	snprintf(x->name, sizeof(x->name), fmt, layer);
 	x->type = type;
 	x->n_dims = rows ? 2 : 1;
@@ -259,7 +260,8 @@ static unsigned tensors_of(const struct shape *s, struct tensor *t)
 
 static void put_data(struct out *o, const struct tensor *t)
 {
-	uint8_t *buf = malloc(t->bytes);
+	void *buf = malloc(t->bytes);
+	float *f = buf;
 	uint64_t i, n = t->ne[0] * t->ne[1];
 	float sd = 1.0f / sqrtf((float)t->ne[0]);
 	static const uint8_t zero[32];
@@ -271,7 +273,7 @@ static void put_data(struct out *o, const struct tensor *t)
 	}
 	if (t->type == T_F32)
 		for (i = 0; i < n; i++)
-			((float *)buf)[i] = 0.9f + 0.2f * rnd_unit(); /* norm gains near one */
+			f[i] = 0.9f + 0.2f * rnd_unit(); /* norm gains near one */
 	else if (t->type == T_Q4_K)
 		fill_q4_k(buf, n / 256, sd);
 	else

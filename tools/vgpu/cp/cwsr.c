@@ -51,7 +51,7 @@ static unsigned list_groups(struct isa_group *g, struct isa_group **out, unsigne
 /* Groups in the order they are launched again: older dispatches first. */
 static unsigned all_groups(struct cp_queue *q, struct isa_group **out)
 {
-	struct cp_dispatch *order[CP_WINDOW], *d;
+	struct cp_dispatch *order[CP_WINDOW] = {NULL}, *d;
 	unsigned nd = 0, n = 0;
 
 	for (unsigned i = 0; i < CP_WINDOW; i++) {

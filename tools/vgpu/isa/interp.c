@@ -333,6 +333,8 @@ static inline __attribute__((always_inline)) uint64_t run(struct isa_exec *x, st
 			base = p->base;
 			off = w->pc - base;
 		}
+		if (!p)
+			__builtin_unreachable(); /* pc is whole dwords, base starts as none */
 		s = &p->slot[off / 4];
 		if (__builtin_expect(s->kind == SLOT_EMPTY, 0)) {
 			slot_fill(x, p, s);

@@ -137,7 +137,7 @@ static void hash_kernel(struct jit_kernel *k)
 	/* The magic stands for how this device lays out what compiled code reaches. */
 	uint32_t shape[4] = {k->shape.nvgpr, k->shape.mode, k->shape.wave64, JIT_SERVER_MAGIC};
 	static const uint32_t leaves[] = {0, 1, 7, 0xd, 0x80000001u};
-	uint32_t cpu[4];
+	uint32_t cpu[4] = {0};
 
 	for (unsigned i = 0; i < sizeof(leaves) / sizeof(*leaves); i++) {
 		__cpuid_count(leaves[i], 0, cpu[0], cpu[1], cpu[2], cpu[3]);

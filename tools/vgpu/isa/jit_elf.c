@@ -157,7 +157,7 @@ static int relocate(struct image *m, const Elf64_Shdr *rs)
 			   type == R_X86_64_REX_GOTPCRELX;
 		unsigned size = type == R_X86_64_64 ? 8 : 4;
 		uint8_t *p = m->mem + m->at[rs->sh_info] + r[i].r_offset;
-		uint64_t s, v;
+		uint64_t s = 0, v;
 		int ret = symbol(m, n, got, &s);
 
 		if (ret)

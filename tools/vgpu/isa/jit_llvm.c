@@ -203,7 +203,7 @@ static LLVMValueRef sem_of(struct gen *g, unsigned op)
 	size_t i;
 	LLVMValueRef f;
 
-	for (i = 0; n[i] && i < sizeof(name) - 5; i++)
+	for (i = 0; i < sizeof(name) - 5 && n[i]; i++)
 		name[4 + i] = n[i] >= 'a' && n[i] <= 'z' ? n[i] - 32 : n[i];
 	name[4 + i] = 0;
 	f = L.LLVMGetNamedFunction(g->m, name);
@@ -674,6 +674,8 @@ int jit_llvm_compile(const struct jit_cfg *cfg, const struct jit_shape *shape, v
 		     size_t *object_bytes, char *why, size_t whylen)
 {
 	struct gen g = {.cfg = cfg, .shape = *shape};
+	/* Two symbols, one array: as numbers they may be subtracted. */
+	size_t bytes = (uintptr_t)jit_sem_bitcode_end - (uintptr_t)jit_sem_bitcode;
 	LLVMMemoryBufferRef buf;
 	int r;
 
@@ -684,9 +686,8 @@ int jit_llvm_compile(const struct jit_cfg *cfg, const struct jit_shape *shape, v
 	g.wave_bytes = isa_wave_bytes(shape->nvgpr, shape->wave64);
 	g.head = calloc(cfg->n_blocks, sizeof(*g.head));
 	g.c = L.LLVMContextCreate();
-	buf = L.LLVMCreateMemoryBufferWithMemoryRange(
-		(const char *)jit_sem_bitcode, (size_t)(jit_sem_bitcode_end - jit_sem_bitcode),
-		"sem", 0);
+	buf = L.LLVMCreateMemoryBufferWithMemoryRange((const char *)jit_sem_bitcode, bytes, "sem",
+						      0);
 	if (!g.head || L.LLVMParseBitcodeInContext2(g.c, buf, &g.m)) {
 		r = whyf(why, whylen, -EIO, "cannot read the opcode functions");
 		goto out_ctx;

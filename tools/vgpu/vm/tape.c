@@ -77,7 +77,7 @@ static void append(struct vm_tape *t, const void *p, size_t n)
 	t->n += n;
 }
 
-static const char *op_name(enum vm_op op)
+static const char *op_name(unsigned op)
 {
 	static const char *const names[] = {"load", "store", "fetch",   "swap", "cmpswap", "add",
 					    "sub",  "csub",  "smin",    "umin", "smax",    "umax",
