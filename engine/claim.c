@@ -133,9 +133,12 @@ static void claim_matmul(const struct graph *g, const struct node *n, const stru
 
 	if (!l)
 		return;
-	/* Four columns at a time read each weight a quarter as often. */
-	if (g->n_tokens > 1 &&
-	    take(c, k, "matmul", sizeof(struct ka_matmul), "matmul_%s_x4", l->name))
+	/* Four, or sixteen, columns at a time read each weight so much more seldom. */
+	if (g->n_tokens > KA_MATMUL_COLUMNS &&
+	    take(c, k, "matmul", sizeof(struct ka_matmul), "matmul_%s_x16", l->name))
+		cols = round_up(cols, KA_MATMUL_WIDE) / KA_MATMUL_WIDE;
+	else if (g->n_tokens > 1 &&
+		 take(c, k, "matmul", sizeof(struct ka_matmul), "matmul_%s_x4", l->name))
 		cols = round_up(cols, KA_MATMUL_COLUMNS) / KA_MATMUL_COLUMNS;
 	else if (!take(c, k, "matmul", sizeof(struct ka_matmul), "matmul_%s", l->name))
 		return;

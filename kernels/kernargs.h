@@ -118,7 +118,8 @@ _Static_assert(sizeof(struct ka_copy) == 24, "ka_copy");
 #define KA_MATMUL_WAVES      4
 #define KA_MATMUL_WAVE_ROWS  4
 #define KA_MATMUL_GROUP_ROWS (KA_MATMUL_WAVES * KA_MATMUL_WAVE_ROWS)
-#define KA_MATMUL_COLUMNS    4 /* of the _x4 kernels */
+#define KA_MATMUL_COLUMNS    4  /* of the _x4 kernels */
+#define KA_MATMUL_WIDE       16 /* of the _x16 kernels */
 #define KA_ATTN_WAVES        4
 
 _Static_assert(sizeof(struct ka_step) == 32, "ka_step");

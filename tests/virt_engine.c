@@ -246,8 +246,9 @@ Test(engine, disabled_kernels_fall_back_to_the_cpu, .timeout = 300)
 		{{"rmsnorm", "attn"}, 2, 16},
 		{{"add", "silu_mul", "kv_store"}, 3, 25},
 		{{"embed", "headnorm_rope"}, 2, 11},
-		{{"finish"}, 1, 0},         /* the host says itself that the step is done */
-		{{"matmul_q4_k_x4"}, 1, 0}, /* a column at a time */
+		{{"finish"}, 1, 0},          /* the host says itself that the step is done */
+		{{"matmul_q4_k_x16"}, 1, 0}, /* four columns at a time */
+		{{"matmul_q4_k_x16", "matmul_q4_k_x4"}, 2, 0}, /* one column */
 	};
 
 	for (unsigned i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {

@@ -334,7 +334,10 @@ static void matmul(enum ggml_type type, uint32_t k, uint32_t rows, uint32_t n, u
 	fill_random(&r, r.node.src[1], 1.0f);
 	r.node.dst = add_tensor(&r, TENSOR_ACTIVATION, TYPE_F32, rows, n, NULL);
 	mag = magnitudes(&r, type, w, k, rows, r.host[r.node.src[1]], n);
-	snprintf(name, sizeof(name), "matmul_%s%s", layout_of(type)->name, n > 1 ? "_x4" : "");
+	snprintf(name, sizeof(name), "matmul_%s%s", layout_of(type)->name,
+		 n > KA_MATMUL_COLUMNS ? "_x16"
+		 : n > 1               ? "_x4"
+				       : "");
 	check(&r, name, mag, 2e-6);
 	rig_down(&r);
 	free(mag);
@@ -355,9 +358,15 @@ Test(kernels, matmul_columns, .timeout = 120)
 {
 	for (unsigned i = 0; i < N_TYPES; i++) {
 		rng_state = 200 + i;
-		matmul(types[i], 512, 18, 7, 6); /* a column that is not live, groups not full */
-		if (quant_type(types[i])->block < 256)
+		matmul(types[i], 512, 18, 4, 3); /* a column that is not live, groups not full */
+		matmul(types[i], 512, 18, 7, 6);
+		matmul(types[i], 512, 35, 35, 33);
+		for (uint32_t live = 1; live <= 16; live += 5)
+			matmul(types[i], 256, 5, 16, live);
+		if (quant_type(types[i])->block < 256) {
+			matmul(types[i], 288, 16, 4, 4);
 			matmul(types[i], 288, 16, 8, 8);
+		}
 	}
 }
 
@@ -383,7 +392,7 @@ Test(kernels, matmul_of_logits_starts_at_first, .timeout = 60)
 	fill(&r, r.node.src[1], x, k * n * 4);
 	r.node.dst = r.g.t_logits = add_tensor(&r, TENSOR_OUTPUT, TYPE_F32, rows, n, NULL);
 	claim_node(&r.g, &r.node, &all, &c);
-	dispatch(&r, &c, "matmul_f32_x4");
+	dispatch(&r, &c, "matmul_f32_x16");
 	y = bo_host(r.bo[r.node.dst]);
 	for (uint32_t i = 0; i < rows * n; i++) {
 		double sum = 0.0;
