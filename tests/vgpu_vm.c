@@ -36,6 +36,7 @@ static void teardown(void)
 	vm_bo_unref(bo);
 	cr_assert_eq(vm_pool_used(VM_POOL_GTT), 0);
 	cr_assert_eq(vm_pool_used(VM_POOL_VRAM), 0);
+	cr_assert_eq(vm_tables_used(), 0);
 	vm_pools_fini();
 }
 
@@ -44,6 +45,64 @@ TestSuite(vgpu_vm, .init = setup, .fini = teardown, .timeout = 60);
 static uint8_t *bytes(void)
 {
 	return vm_bo_kmap(bo);
+}
+
+/* ---- page tables as memory ---------------------------------------------------------------- */
+
+static unsigned tables(void)
+{
+	cr_assert_eq(vm_tables_of(vm), vm_tables_used());
+	return (unsigned)(vm_tables_of(vm) / VM_PAGE);
+}
+
+Test(vgpu_vm, tables_come_and_stay)
+{
+	struct vm_bo *big;
+	unsigned n = tables();
+
+	cr_expect_eq(n, 4, "a root, two directories, a table");
+	cr_assert_eq(vm_bo_alloc(VM_POOL_GTT, 8 * MB, &big), 0);
+	cr_assert_eq(vm_map(vm, gva(VA + 32 * MB), 8 * MB, big, 0, VM_W, VM_MTYPE_NC), 0);
+	cr_expect_eq(tables(), n, "entries of 2 MiB");
+	cr_assert_eq(vm_map(vm, gva(VA + 64 * MB + 4096), 8 * MB, big, 0, VM_W, VM_MTYPE_NC), 0);
+	cr_expect_eq(tables(), n + 3, "in pieces of 4 MiB two of them are whole");
+	cr_assert_eq(vm_unmap(vm, gva(VA + 64 * MB + 4096)), 0);
+	cr_expect_eq(tables(), n + 2, "the parts at the ends, and not the middle");
+	/* An entry of 2 MiB takes the place of the table that was there. */
+	cr_assert_eq(vm_map(vm, gva(VA + 64 * MB), 8 * MB, big, 0, VM_W, VM_MTYPE_NC), 0);
+	cr_expect_eq(tables(), n + 1);
+	/* Leaves alone are cleared without giving back. */
+	vm_fragmented = true;
+	cr_assert_eq(vm_map(vm, gva(VA + 128 * MB), 8 * MB, big, 0, VM_W, VM_MTYPE_NC), 0);
+	cr_expect_eq(tables(), n + 5);
+	cr_assert_eq(vm_unmap_leaves(vm, gva(VA + 128 * MB)), 0);
+	cr_expect_eq(tables(), n + 5);
+	cr_assert_eq(vm_map(vm, gva(VA + 128 * MB), 8 * MB, big, 0, VM_W, VM_MTYPE_NC), 0);
+	cr_assert_eq(vm_unmap(vm, gva(VA + 128 * MB)), 0);
+	cr_expect_eq(tables(), n + 1);
+	vm_bo_unref(big);
+}
+
+/* VRAM is for tables and for buffers; what is full is full for both. */
+Test(vgpu_vm, tables_can_run_out)
+{
+	struct vm_bo *big, *rest;
+	unsigned n = tables();
+
+	vm_fragmented = true;
+	cr_assert_eq(vm_bo_alloc(VM_POOL_VRAM, 64 * MB - (n + 3) * VM_PAGE, &rest), 0);
+	cr_assert_eq(vm_bo_alloc(VM_POOL_GTT, 16 * MB, &big), 0);
+	cr_expect_eq(vm_map(vm, gva(VA + 32 * MB), 16 * MB, big, 0, VM_W, VM_MTYPE_NC), -ENOMEM);
+	cr_expect_null(vm_find(vm, gva(VA + 32 * MB)));
+	cr_expect_eq(tables(), n + 3, "what was made stays");
+	cr_expect_eq(vm_map(vm, gva(VA + 32 * MB), 6 * MB, big, 0, VM_W, VM_MTYPE_NC), 0);
+	vm_bo_unref(rest);
+	cr_expect_eq(vm_map(vm, gva(VA + 64 * MB), 16 * MB, big, 0, VM_W, VM_MTYPE_NC), 0);
+	cr_expect_eq(tables(), n + 11);
+	cr_expect_eq(vm_bo_alloc(VM_POOL_VRAM, 64 * MB - (n + 10) * VM_PAGE, &rest), -ENOMEM);
+	cr_assert_eq(vm_bo_alloc(VM_POOL_VRAM, 64 * MB - (n + 11) * VM_PAGE, &rest), 0);
+	vm_bo_unref(rest);
+	vm_bo_unref(big);
 }
 
 /* ---- pools --------------------------------------------------------------- */
@@ -69,7 +128,7 @@ Test(vgpu_vm, pool_accounts_and_reuses)
 	vm_bo_unref(b);
 	cr_assert_eq(vm_pool_used(VM_POOL_VRAM), 0);
 	/* All holes have merged again, and the memory is zero. */
-	cr_assert_eq(vm_bo_alloc(VM_POOL_VRAM, 64 * MB, &a), 0);
+	cr_assert_eq(vm_bo_alloc(VM_POOL_VRAM, 64 * MB - vm_tables_used(), &a), 0);
 	for (size_t i = 0; i < 4 * MB; i += 512)
 		cr_assert_eq(((uint8_t *)vm_bo_kmap(a))[i], 0);
 	vm_bo_unref(a);

@@ -36,6 +36,13 @@ int drm_open(bool primary, struct drm_file **out)
 	if (!f)
 		return -ENOMEM;
 	err = vm_create(&f->vm);
+	if (!err) {
+		/* Every address space has the driver's 64-bit sequence numbers in it
+		 * (amdgpu_kms.c:amdgpu_driver_open_kms, amdgpu_seq64_map). */
+		err = vm_tables_reserve(f->vm, VM_RESERVED_SEQ64, VM_RESERVED_SEQ64_BYTES);
+		if (err)
+			vm_destroy(f->vm);
+	}
 	if (err) {
 		free(f);
 		return err;
@@ -518,6 +525,7 @@ int drm_fdinfo(struct drm_file *f, char *buf, size_t n)
 		kfd_vm_memory(f, &s.gtt_used, &s.vram_used);
 	for (struct gem_va *v = f->vas; v; v = v->next)
 		*(v->gem->domain == GEM_VRAM ? &s.vram_used : &s.gtt_used) += v->gem->size;
+	s.vram_used += vm_tables_of(f->vm);
 	at = snprintf(buf, n,
 		      "drm-driver:\tamdgpu\ndrm-client-id:\t%llu\n"
 		      "drm-pdev:\t0000:%02x:00.0\npasid:\t%u\n",

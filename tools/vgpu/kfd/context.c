@@ -140,6 +140,8 @@ static void free_pdd(struct kfd_process *p)
 
 	if (pdd->cwsr_kernel)
 		gem_unref(pdd->cwsr_kernel);
+	if (pdd->proc_ctx)
+		gem_unref(pdd->proc_ctx);
 	if (pdd->doorbell_alias)
 		rawsys2(SYS_munmap, pdd->doorbell_alias, KFD_DOORBELL_SLICE);
 	if (pdd->doorbells)

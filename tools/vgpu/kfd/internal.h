@@ -24,6 +24,7 @@ enum {
 	KFD_SDMA_QUEUES = 8, /* per engine, of which the first two are the kernel's */
 	KFD_SDMA_RESERVED = 2,
 	KFD_CWSR_TBA_TMA_SIZE = 2 * 4096,
+	KFD_MES_CTX_SIZE = 4096, /* AMDGPU_MES_PROC_CTX_SIZE, AMDGPU_MES_GANG_CTX_SIZE */
 };
 
 struct kfd_device {
@@ -74,6 +75,7 @@ struct kfd_pdd {
 	bool gws;
 	bool has_reset_queue;    /* its queues cannot be changed any more */
 	struct gem *cwsr_kernel; /* first-level trap handler pages */
+	struct gem *proc_ctx;    /* MES's page for the process, from its first queue on */
 	struct kfd_bo *bo_list;  /* all BOs of the process, newest first */
 };
 
@@ -261,6 +263,7 @@ struct kfd_queue {
 	uint32_t cwsr_size;
 	struct kfd_bo *wptr_bo, *rptr_bo, *ring_bo, *eop_bo, *cwsr_bo;
 	bool cwsr_svm;
+	struct gem *gang_ctx; /* MES's page for the queue */
 	uint64_t cwsr_total;
 	bool is_active; /* wants to run and may */
 	bool is_evicted;

@@ -65,6 +65,7 @@ static int device_init_locked(void)
 	count_init();
 	check_init();
 	if (vgpu_config.gpus) {
+		vm_fragmented = vgpu_config.fragmented;
 		err = vm_pools_init(vgpu_config.vram_bytes, vgpu_config.gtt_bytes);
 		if (err)
 			return err;
@@ -258,7 +259,7 @@ KFD_HANDLER(get_process_apertures_new)
 
 /* The first-level trap handler's pages: made by the kernel at ACQUIRE_VM, counted like any GTT
  * memory (kfd_process.c:kfd_process_device_init_cwsr_dgpu). */
-static int init_cwsr(struct kfd_pdd *pdd)
+static int init_cwsr(struct kfd_pdd *pdd, struct vm *vm)
 {
 	struct gem *g;
 	int err;
@@ -267,6 +268,12 @@ static int init_cwsr(struct kfd_pdd *pdd)
 	if (err)
 		return err;
 	err = gem_create(GEM_GTT, KFD_CWSR_TBA_TMA_SIZE, &g);
+	if (!err) {
+		/* Mapped where the address space keeps room for it. */
+		err = vm_tables_reserve(vm, VM_RESERVED_TRAP, KFD_CWSR_TBA_TMA_SIZE);
+		if (err)
+			gem_unref(g);
+	}
 	if (err) {
 		kfd_mem_unreserve(KFD_IOC_ALLOC_MEM_FLAGS_GTT, KFD_CWSR_TBA_TMA_SIZE);
 		return err;
@@ -303,7 +310,7 @@ KFD_HANDLER(acquire_vm)
 		err = -EINVAL;
 		goto out;
 	}
-	err = init_cwsr(pdd);
+	err = init_cwsr(pdd, f->vm);
 	if (err)
 		goto out;
 	f->compute = true;

@@ -304,6 +304,31 @@ static void fill_mqd(struct kfd_queue *q, struct kfd_pdd *pdd,
 	m->scratch_base = vgpu_props.scratch_base;
 }
 
+/* Pages of system memory that MES keeps state in: one for the process, with its first queue and for
+ * good, and one for each queue (kfd_process_queue_manager.c:pqm_create_queue, init_user_queue). They
+ * are mapped for the kernel alone: charged against no limit, and in no address space of a client.
+ * The MQD comes out of memory that the driver took at boot (kfd_gtt_sa_allocate). */
+static int take_mes_pages(struct kfd_queue *q, struct kfd_pdd *pdd)
+{
+	int err = 0;
+
+	if (!pdd->proc_ctx)
+		err = gem_create(GEM_GTT, KFD_MES_CTX_SIZE, &pdd->proc_ctx);
+	if (!err)
+		err = gem_create(GEM_GTT, KFD_MES_CTX_SIZE, &q->gang_ctx);
+	if (err)
+		vgpu_log("amdgpu: failed to allocate %s context bo",
+			 pdd->proc_ctx ? "gang" : "process");
+	return err;
+}
+
+static void give_gang_page(struct kfd_queue *q)
+{
+	if (q->gang_ctx)
+		gem_unref(q->gang_ctx);
+	q->gang_ctx = NULL;
+}
+
 static int create_locked(struct kfd_process *p, struct kfd_queue *q,
 			 struct kfd_ioctl_create_queue_args *a)
 {
@@ -332,6 +357,9 @@ static int create_locked(struct kfd_process *p, struct kfd_queue *q,
 	if (err < 0)
 		goto out_buffers;
 	q->id = (uint32_t)err;
+	err = take_mes_pages(q, pdd);
+	if (err)
+		goto out_buffers;
 	/* The write pointer's buffer is pinned for MES; user pages cannot be. */
 	if (q->wptr_bo->gem->domain == GEM_PREEMPT && vgpu_rule(RULE_queue_wptr_pinned)) {
 		err = -EPERM;
@@ -384,6 +412,7 @@ out_sdma:
 	if (q->sdma)
 		give_sdma(q);
 out_buffers:
+	give_gang_page(q);
 	release_buffers(q);
 	return err;
 }
@@ -448,6 +477,7 @@ static void queue_free(struct kfd_process *p, struct kfd_queue *q, bool lost)
 	give_doorbell(q, &p->pdd);
 	if (q->sdma)
 		give_sdma(q);
+	give_gang_page(q);
 	release_buffers(q);
 	free(q);
 }

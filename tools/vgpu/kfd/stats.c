@@ -76,13 +76,18 @@ static void add_process(struct kfd_process *p, void *ctx)
 		out->kernel_bos++;
 		out->kernel_bytes += p->pdd.cwsr_kernel->size;
 	}
+	if (p->pdd.proc_ctx) {
+		out->kernel_bos++;
+		out->kernel_bytes += p->pdd.proc_ctx->size;
+	}
 }
 
 void vgpu_stats(struct vgpu_stats *out)
 {
 	*out = kfd_device.stats;
 	out->gtt_used = kfd_device.gtt_used;
-	out->vram_used = kfd_device.vram_placed;
+	out->page_tables = vm_tables_used();
+	out->vram_used = kfd_device.vram_placed + out->page_tables;
 	out->preempt_used = kfd_device.preempt_used;
 	out->sys_reserved = kfd_device.limits.sys_used;
 	out->ttm_reserved = kfd_device.limits.ttm_used;
@@ -110,7 +115,8 @@ int vgpu_stats_json(char *buf, size_t n)
 		"\"user_pages\": %llu, \"svm_ranges\": %llu, \"gem_handles\": %llu, "
 		"\"dmabufs\": %llu, \"smi_clients\": %llu}, "
 		"\"kernel\": {\"bos\": %llu, \"bytes\": %llu}, "
-		"\"used\": {\"gtt\": %llu, \"vram\": %llu, \"preempt\": %llu, \"system\": %llu, "
+		"\"used\": {\"gtt\": %llu, \"vram\": %llu, \"page_tables\": %llu, \"preempt\": "
+		"%llu, \"system\": %llu, "
 		"\"ttm\": %llu, \"kfd_vram\": %llu}, \"peak_bo_bytes\": %llu, \"ioctls\": %llu, "
 		"\"evictions\": %llu, \"vm_faults\": %llu, "
 		"\"cp\": {\"packets\": %llu, \"dispatches\": %llu, \"groups\": %llu, "
@@ -120,7 +126,7 @@ int vgpu_stats_json(char *buf, size_t n)
 		(int)kfd_process_pid(), clean ? "true" : "false", U(s.bos), U(s.bo_bytes),
 		U(s.mappings), U(s.queues), U(s.events), U(s.doorbell_maps), U(s.bo_maps),
 		U(s.user_pages), U(s.svm_ranges), U(s.gem_handles), U(s.dmabufs), U(s.smi_clients),
-		U(s.kernel_bos), U(s.kernel_bytes), U(s.gtt_used), U(s.vram_used),
+		U(s.kernel_bos), U(s.kernel_bytes), U(s.gtt_used), U(s.vram_used), U(s.page_tables),
 		U(s.preempt_used), U(s.sys_reserved), U(s.ttm_reserved), U(s.vram_reserved),
 		U(s.peak_bo_bytes), U(s.ioctls), U(s.evictions), U(s.vm_faults), U(c.packets),
 		U(c.dispatches), U(c.groups), U(c.waves), U(c.insns), U(c.approximated),

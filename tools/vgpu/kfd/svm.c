@@ -121,7 +121,7 @@ static int check_range(struct kfd_process *p, uint64_t start, uint64_t size)
 static void range_unmap(struct kfd_process *p, struct svm_range *r)
 {
 	if (r->mapped)
-		vm_unmap(p->pdd.vm, gva(r->start));
+		vm_unmap_leaves(p->pdd.vm, gva(r->start));
 	r->mapped = false;
 }
 

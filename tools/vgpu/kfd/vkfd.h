@@ -170,6 +170,7 @@ struct vgpu_stats {
 		svm_ranges, gem_handles, dmabufs, smi_clients;
 	uint64_t kernel_bos, kernel_bytes; /* made by the kernel itself: trap handler pages */
 	uint64_t gtt_used, vram_used, preempt_used;         /* bytes by placement */
+	uint64_t page_tables;                               /* bytes, part of vram_used */
 	uint64_t sys_reserved, ttm_reserved, vram_reserved; /* KFD limits, bytes */
 	uint64_t peak_bo_bytes, ioctls, evictions, vm_faults;
 };

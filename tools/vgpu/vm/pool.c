@@ -34,6 +34,7 @@ static struct {
 	uint8_t *alias;
 	uint64_t size;
 	uint32_t next_id;
+	uint64_t tables; /* bytes of page tables, all of them in VRAM */
 	struct pool pool[VM_POOL_COUNT];
 } P = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
@@ -57,6 +58,7 @@ static void forked(void)
 {
 	pthread_mutex_init(&P.lock, NULL);
 	P.alias = NULL;
+	P.tables = 0;
 	pools_release();
 	vm_readers_forked();
 }
@@ -218,6 +220,43 @@ int vm_pools_fd(void)
 	return P.fd;
 }
 
+/* With the lock held. */
+static bool vram_has(uint64_t size)
+{
+	const struct pool *p = &P.pool[VM_POOL_VRAM];
+
+	return p->used + P.tables <= p->size && size <= p->size - p->used - P.tables;
+}
+
+bool vm_table_take(void)
+{
+	bool ok;
+
+	pthread_mutex_lock(&P.lock);
+	ok = P.fd < 0 || vram_has(VM_PAGE);
+	if (ok)
+		P.tables += VM_PAGE;
+	pthread_mutex_unlock(&P.lock);
+	return ok;
+}
+
+void vm_table_give(void)
+{
+	pthread_mutex_lock(&P.lock);
+	P.tables -= VM_PAGE;
+	pthread_mutex_unlock(&P.lock);
+}
+
+uint64_t vm_tables_used(void)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&P.lock);
+	bytes = P.tables;
+	pthread_mutex_unlock(&P.lock);
+	return bytes;
+}
+
 int vm_bo_alloc(enum vm_pool_id id, uint64_t size, struct vm_bo **out)
 {
 	struct pool *p = &P.pool[id];
@@ -231,12 +270,15 @@ int vm_bo_alloc(enum vm_pool_id id, uint64_t size, struct vm_bo **out)
 	if (!bo)
 		return -ENOMEM;
 	pthread_mutex_lock(&P.lock);
+	if (id == VM_POOL_VRAM && !vram_has(size))
+		goto out;
 	if (size >= ALIGN_BIG)
 		r = pool_take(p, size, ALIGN_BIG, &off);
 	if (r)
 		r = pool_take(p, size, VM_PAGE, &off);
 	if (!r)
 		bo->id = ++P.next_id;
+out:
 	pthread_mutex_unlock(&P.lock);
 	if (r) {
 		free(bo);

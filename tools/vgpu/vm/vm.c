@@ -9,6 +9,7 @@
 
 #include "vm/internal.h"
 #include "vm/rawsys.h"
+#include "vm/tables.h"
 
 #define VA_LIMIT (1ull << 48)
 
@@ -100,6 +101,7 @@ void vm_readers_forked(void)
 /* ---- tables -------------------------------------------------------------- */
 
 static uint64_t spaces;
+bool vm_fragmented;
 
 int vm_create(struct vm **out)
 {
@@ -108,6 +110,10 @@ int vm_create(struct vm **out)
 
 	if (!vm)
 		return -ENOMEM;
+	if (vm_tables_create(&vm->tables)) {
+		free(vm);
+		return -ENOMEM;
+	}
 	pthread_once(&self_once, reader_once);
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
@@ -187,11 +193,39 @@ void vm_destroy(struct vm *vm)
 		vm_bo_unref(vm->map[i]->bo);
 		free(vm->map[i]);
 	}
+	vm_tables_destroy(vm->tables);
 	vm_unlock(vm);
 	pthread_mutex_destroy(&vm->pt);
 	pthread_mutex_destroy(&vm->lock);
 	free(vm->map);
 	free(vm);
+}
+
+/* An unbroken machine gives pieces of 4 MiB, the largest that its page allocator has
+ * (MAX_PAGE_ORDER). A client's own pages lie anywhere. */
+static uint64_t piece_of(const struct vm_bo *bo)
+{
+	return vm_fragmented || bo->kind == VM_BACK_USER ? VM_PAGE : 1024ull * VM_PAGE;
+}
+
+int vm_tables_reserve(struct vm *vm, uint64_t va, uint64_t size)
+{
+	int r;
+
+	vm_lock(vm);
+	r = vm_tables_map(vm->tables, va, size, vm_fragmented ? VM_PAGE : 1024ull * VM_PAGE);
+	vm_unlock(vm);
+	return r;
+}
+
+uint64_t vm_tables_of(struct vm *vm)
+{
+	uint64_t bytes;
+
+	vm_lock(vm);
+	bytes = vm_tables_bytes(vm->tables);
+	vm_unlock(vm);
+	return bytes;
 }
 
 int vm_map(struct vm *vm, gva_t va, uint64_t size, struct vm_bo *bo, uint64_t bo_off, unsigned perm,
@@ -222,6 +256,9 @@ int vm_map(struct vm *vm, gva_t va, uint64_t size, struct vm_bo *bo, uint64_t bo
 		r = -EINVAL;
 		goto out;
 	}
+	r = vm_tables_map(vm->tables, va.a, size, piece_of(bo));
+	if (r)
+		goto out;
 	pthread_mutex_lock(&vm->pt);
 	if (vm->n == vm->cap) {
 		size_t cap = vm->cap ? vm->cap * 2 : 32;
@@ -247,7 +284,7 @@ out:
 	return r;
 }
 
-int vm_unmap(struct vm *vm, gva_t va)
+static int unmap(struct vm *vm, gva_t va, bool leaves)
 {
 	struct vm_mapping *m = NULL;
 	size_t at;
@@ -261,6 +298,8 @@ int vm_unmap(struct vm *vm, gva_t va)
 		memmove(&vm->map[at], &vm->map[at + 1], (vm->n - at) * sizeof(*vm->map));
 		withdraw(vm);
 		pthread_mutex_unlock(&vm->pt);
+		if (!leaves)
+			vm_tables_unmap(vm->tables, m->start.a, m->size);
 	}
 	vm_unlock(vm);
 	if (!m)
@@ -270,6 +309,16 @@ int vm_unmap(struct vm *vm, gva_t va)
 	vm_bo_unref(m->bo);
 	free(m);
 	return 0;
+}
+
+int vm_unmap(struct vm *vm, gva_t va)
+{
+	return unmap(vm, va, false);
+}
+
+int vm_unmap_leaves(struct vm *vm, gva_t va)
+{
+	return unmap(vm, va, true);
 }
 
 struct vm_mapping *vm_find(struct vm *vm, gva_t va)

@@ -79,9 +79,18 @@ void vm_bo_unref(struct vm_bo *bo);
 uint64_t vm_pool_used(enum vm_pool_id pool);
 /* The device's own mapping of all pools, and how long it is. NULL before vm_pools_init(). */
 uint8_t *vm_pools_alias(uint64_t *bytes);
+/* Bytes of VRAM that are page tables, of all address spaces (vm/tables.h). */
+uint64_t vm_tables_used(void);
 /* The device's own pointer to pool bytes: for kernel-side code (event page, CWSR header),
  * which in reality writes through its own kmap, not through the GPU page tables. */
 void *vm_bo_kmap(struct vm_bo *bo);
+
+/* What amdgpu keeps for itself at the top of each address space (amdgpu_vm.h: AMDGPU_VA_RESERVED_*):
+ * 2 MiB that gfx11 leaves empty, 2 MiB of sequence numbers, 64 KiB that begin with the first-level
+ * trap handler. */
+#define VM_RESERVED_SEQ64_BYTES (2ull << 20)
+#define VM_RESERVED_SEQ64       ((1ull << 48) - 2 * VM_RESERVED_SEQ64_BYTES)
+#define VM_RESERVED_TRAP        (VM_RESERVED_SEQ64 - (64u << 10))
 
 /* ---- page tables --------------------------------------------------------- */
 
@@ -101,7 +110,7 @@ struct vm_mapping {
 	bool valid;          /* false: PTEs cleared (userptr invalidated), accesses fault */
 };
 
-int vm_create(struct vm **out);
+int vm_create(struct vm **out); /* -ENOMEM: for want of memory, or of VRAM for its root table */
 void vm_destroy(struct vm *vm); /* drops all mappings */
 /* -EINVAL on misalignment, wrap, >= 2^48, or overlap; -ENOMEM. Takes a BO reference. */
 int vm_map(struct vm *vm, gva_t va, uint64_t size, struct vm_bo *bo, uint64_t bo_off, unsigned perm,
@@ -109,6 +118,14 @@ int vm_map(struct vm *vm, gva_t va, uint64_t size, struct vm_bo *bo, uint64_t bo
 /* Exactly the mapping that starts at va; -EINVAL if none. Flushes every TLB of this vm:
  * when it returns, no agent can still reach the old pages. */
 int vm_unmap(struct vm *vm, gva_t va);
+/* The same, but page tables stay: SVM clears leaves without the lock that freeing them needs
+ * (kfd_svm.c:svm_range_unmap_from_gpu, amdgpu_vm_ptes_update with params->unlocked). */
+int vm_unmap_leaves(struct vm *vm, gva_t va);
+/* Page tables for what the kernel itself maps at va: only the account, no translation. */
+int vm_tables_reserve(struct vm *vm, uint64_t va, uint64_t size);
+uint64_t vm_tables_of(struct vm *vm); /* bytes */
+/* No two pages of memory lie together: the worst case for page tables. Set before any mapping. */
+extern bool vm_fragmented;
 /* The mapping that contains va, or NULL. Valid while the caller holds vm_lock(). */
 struct vm_mapping *vm_find(struct vm *vm, gva_t va);
 /* Changes whenever a translation is withdrawn (unmap, invalidation). Whoever keeps something
