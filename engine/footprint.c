@@ -8,16 +8,10 @@
 #define MIB         (1ull << 20)
 #define HUGE_ORDER  9 /* 4 KiB << 9 is 2 MiB */
 #define KFD_RESERVE (3ull << 29)
-#define TRAP_BYTES  8192u  /* KFD_CWSR_TBA_TMA_SIZE: first-level trap handler and its data */
-#define QUEUE_BYTES 16384u /* MQD and its place in the GART, at most */
-
-uint64_t footprint_page_tables(uint64_t bytes)
-{
-	uint64_t tables = (bytes + 2 * MIB - 1) / (2 * MIB) + 1;
-	uint64_t dirs = (bytes + 1024 * MIB - 1) / (1024 * MIB) + 1;
-
-	return (tables + dirs) * 4096;
-}
+#define TRAP_BYTES  8192u /* KFD_CWSR_TBA_TMA_SIZE: first-level trap handler and its data */
+/* MES's page for the process and one for each queue (kfd_process_queue_manager.c); the MQD comes
+ * out of memory that the driver took at boot. */
+#define MES_BYTES 4096u
 
 uint64_t footprint_kfd_limit(uint64_t mem_total)
 {
@@ -45,13 +39,14 @@ static uint64_t room(const struct footprint_ceiling *c)
 	return c->limit > c->used ? c->limit - c->used : 0;
 }
 
-/* The end-of-pipe buffer is all that is asked for as VRAM; scratch is none of the plan's. */
-static uint64_t vram_of(const struct plan *p)
+static const struct plan_row *row_of(const struct plan *p, const char *owner)
 {
+	static const struct plan_row none;
+
 	for (uint32_t i = 0; i < p->n_rows; i++)
-		if (!strcmp(p->rows[i].owner, "eop"))
-			return p->rows[i].granted;
-	return 0;
+		if (!strcmp(p->rows[i].owner, owner))
+			return &p->rows[i];
+	return &none;
 }
 
 void footprint_compute(const struct plan *p, const struct footprint_machine *m,
@@ -59,34 +54,40 @@ void footprint_compute(const struct plan *p, const struct footprint_machine *m,
 {
 	const struct footprint_number none = {true, 0};
 	struct footprint_number kfd = {m->mem_total.known, footprint_kfd_limit(m->mem_total.v)};
-	struct footprint f = {.device = p->total, .vram = vram_of(p), .binds = -1, .refuses = -1};
-	uint64_t beside;
+	/* The end-of-pipe buffer is all that is asked for as VRAM; scratch is none of the plan's. */
+	struct footprint f = {
+		.device = p->total,
+		.vram = row_of(p, "eop")->granted,
+		.page_tables = p->tables_most,
+		.page_tables_least = p->tables_least,
+		.binds = -1,
+		.refuses = -1,
+	};
+	uint32_t queues = 1 + row_of(p, "sdma queue")->count;
 
-	for (uint32_t i = 0; i < p->n_rows; i++)
-		f.page_tables += p->rows[i].count *
-				 footprint_page_tables(p->rows[i].granted / p->rows[i].count);
-	f.kernel = TRAP_BYTES + QUEUE_BYTES;
-	beside = f.page_tables + f.kernel;
+	f.kernel = TRAP_BYTES + MES_BYTES * (1 + queues);
 	f.host = (struct footprint_number){h->now.known, h->now.v + h->later};
-	f.process = (struct footprint_number){f.host.known, f.device + beside + f.host.v};
+	f.process = (struct footprint_number){f.host.known,
+					      f.device + f.page_tables + f.kernel + f.host.v};
 
 	/* With more GTT than VRAM the kernel serves an APU's VRAM requests from GTT
 	 * (amdkfd: adev->flags & AMD_IS_APU and the carve-out smaller than GTT). */
-	f.ceiling[CEILING_VRAM] = ceiling("VRAM carve-out", "what is asked for as VRAM",
-					  m->vram_total, m->vram_used, f.vram);
+	f.ceiling[CEILING_VRAM] =
+		ceiling("VRAM carve-out", "page tables, and what is asked for as VRAM",
+			m->vram_total, m->vram_used, f.page_tables + f.vram);
 	if (m->vram_total.known && m->gtt_total.known && m->gtt_total.v > m->vram_total.v)
-		f.ceiling[CEILING_VRAM].need = 0;
+		f.ceiling[CEILING_VRAM].need = f.page_tables;
 	f.ceiling[CEILING_GTT] =
 		ceiling("GTT", "mem_info_gtt_total, less what all processes have in it",
-			m->gtt_total, m->gtt_used, f.device + beside);
+			m->gtt_total, m->gtt_used, f.device + f.kernel);
 	f.ceiling[CEILING_TTM] =
 		ceiling("ttm.pages_limit", "pages TTM may hold for all devices, times 4096",
-			m->pages_limit, m->gtt_used, f.device + beside);
+			m->pages_limit, m->gtt_used, f.device + f.kernel);
 	f.ceiling[CEILING_KFD] = ceiling("KFD system limit",
 					 "63/64 of RAM less 1.5 GiB, of all KFD processes together",
 					 kfd, m->gtt_used, f.device);
 	f.ceiling[CEILING_RAM] = ceiling("MemAvailable", "what Linux can free for new use",
-					 m->mem_available, none, f.device + beside + h->later);
+					 m->mem_available, none, f.device + f.kernel + h->later);
 	f.ceiling[CEILING_HUGE] =
 		ceiling("free 2 MiB blocks",
 			"unbroken memory, /proc/buddyinfo; beyond it compaction has to make more",

@@ -50,8 +50,9 @@ struct footprint_ceiling {
 struct footprint {
 	uint64_t device;                 /* the plan's total */
 	uint64_t vram;                   /* of it, asked for as VRAM */
-	uint64_t page_tables;            /* the kernel's, at most */
-	uint64_t kernel;                 /* other buffers of the kernel's, at most */
+	uint64_t page_tables;            /* the kernel's, in VRAM: at most, and where memory */
+	uint64_t page_tables_least;      /* comes in pieces of 4 MiB */
+	uint64_t kernel;                 /* other buffers of the kernel's, in GTT */
 	struct footprint_number host;    /* the process's own memory, page cache not counted */
 	struct footprint_number process; /* all of it */
 	struct footprint_ceiling ceiling[CEILING_COUNT];
@@ -59,9 +60,6 @@ struct footprint {
 	int refuses; /* the first that is too low; -1: it fits */
 };
 
-/* Page tables for a buffer of so many bytes: a 4 KiB table per 2 MiB, one above per GiB, and one
- * more of each where it does not start at a multiple. */
-uint64_t footprint_page_tables(uint64_t bytes);
 /* Bytes KFD would give in all of system memory, of total RAM
  * (amdgpu_amdkfd_gpuvm.c:amdgpu_amdkfd_gpuvm_init_mem_limits): 63/64 of it, less 1.5 GiB; half of
  * it when that would be less than 1.5 GiB. */

@@ -232,7 +232,24 @@ static int check_graph(const struct graph *g, char *err, size_t errlen)
 		   : 0;
 }
 
-int plan_add(struct plan *p, const char *owner, uint64_t bytes, uint32_t count)
+/* Doubles at every power of two. */
+static int add_buffers(struct plan *p, const struct plan_buffer *b, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct plan_buffer *all = p->buffers;
+
+		if (!(p->n_buffers & (p->n_buffers - 1))) {
+			all = realloc(all, (p->n_buffers ? 2 * p->n_buffers : 1) * sizeof(*all));
+			if (!all)
+				return -ENOMEM;
+			p->buffers = all;
+		}
+		all[p->n_buffers++] = *b;
+	}
+	return 0;
+}
+
+static int add(struct plan *p, const char *owner, uint64_t bytes, uint64_t align, uint32_t count)
 {
 	uint64_t granted = (bytes + PLAN_PAGE - 1) & ~(uint64_t)(PLAN_PAGE - 1);
 	struct plan_row *r = p->rows;
@@ -250,7 +267,12 @@ int plan_add(struct plan *p, const char *owner, uint64_t bytes, uint32_t count)
 	r->granted += granted * count;
 	r->count += count;
 	p->total += granted * count;
-	return 0;
+	return add_buffers(p, &(struct plan_buffer){owner, bytes, align}, count);
+}
+
+int plan_add(struct plan *p, const char *owner, uint64_t bytes, uint32_t count)
+{
+	return add(p, owner, bytes, 0, count);
 }
 
 int plan_add_queue(struct plan *p, const struct queue_plan *q)
@@ -329,8 +351,10 @@ int plan_create(const struct graph *const *graphs, uint32_t n_graphs, const stru
 		struct plan_bo *b = &p->bo[i];
 
 		b->granted = (b->bytes + PLAN_PAGE - 1) & ~(uint64_t)(PLAN_PAGE - 1);
+		if (b->granted >= PLAN_BIG && b->align < PLAN_BIG)
+			b->align = PLAN_BIG;
 		if (b->bytes)
-			ret = plan_add(p, b->owner, b->bytes, 1);
+			ret = add(p, b->owner, b->bytes, b->align, 1);
 	}
 	if (ret < 0)
 		goto out;
@@ -352,5 +376,6 @@ void plan_free(struct plan *p)
 	free(p->graphs);
 	free(p->tables);
 	free(p->zones);
+	free(p->buffers);
 	free(p);
 }

@@ -15,8 +15,9 @@
 #include "memory/rules.h"
 #include "queues/queues.h"
 
-#define PLAN_PAGE  4096u /* the kernel's granule for buffer objects */
-#define PLAN_SLOTS 2u    /* step blocks: values of the next step never overwrite those in use */
+#define PLAN_PAGE  4096u        /* the kernel's granule for buffer objects */
+#define PLAN_BIG   (2ull << 20) /* from here on a buffer is aligned to it: one page for the TLB */
+#define PLAN_SLOTS 2u /* step blocks: values of the next step never overwrite those in use */
 
 enum plan_bo_id {
 	PLAN_WEIGHTS, /* read-only, one copy */
@@ -85,6 +86,12 @@ struct plan_row {
 };
 #define PLAN_MAX_ROWS 32
 
+/* One buffer object. */
+struct plan_buffer {
+	const char *owner;
+	uint64_t bytes, align; /* align 0: as bo_create() likes it */
+};
+
 struct plan {
 	struct plan_bo bo[PLAN_BO_COUNT];
 	struct plan_graph *graphs;
@@ -98,6 +105,11 @@ struct plan {
 	struct plan_row rows[PLAN_MAX_ROWS];
 	uint32_t n_rows;
 	uint64_t total; /* granted bytes of all rows */
+	struct plan_buffer *buffers;
+	uint32_t n_buffers;
+	/* Bytes of page tables when everything is mapped (memory/tables.h): where memory comes in
+	 * pieces of 4 MiB, and where it comes page by page. */
+	uint64_t tables_least, tables_most;
 	struct plan_zone *zones;
 	uint32_t n_zones;
 	const struct bo_rules *rules; /* as given */
@@ -120,9 +132,12 @@ int plan_create(const struct graph *const *graphs, uint32_t n_graphs, const stru
 void plan_free(struct plan *p);
 
 /* Adds count buffers of bytes each to the footprint under an owner (a string that stays). For
- * what others own: code objects, queue parts. -ENOSPC when there are too many owners. */
+ * what others own: code objects, queue parts. -ENOSPC when there are too many owners, -ENOMEM. */
 int plan_add(struct plan *p, const char *owner, uint64_t bytes, uint32_t count);
 /* What one queue, its signals and its events need. */
 int plan_add_queue(struct plan *p, const struct queue_plan *q);
+/* Works out tables_least and tables_most, from all buffers and the plan's rules. -ENOMEM; -ENOSPC,
+ * -EADDRINUSE, -ERANGE when the rules leave no room for a buffer. */
+int plan_tables(struct plan *p);
 
 #endif

@@ -6,6 +6,24 @@
 
 #include "kfd/kfd_internal.h"
 
+/* At a multiple of its size, so that it never lies in two of the GPU's page tables. */
+static void *reserve_somewhere(void)
+{
+	const uint64_t size = KFD_EVENT_PAGE_BYTES;
+	char *p =
+		mmap(NULL, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *va = (char *)(((uintptr_t)p + size - 1) & ~(size - 1));
+
+	if (p == MAP_FAILED)
+		return p;
+	/* What cannot be given back stays reserved: addresses, no memory. */
+	if (va > p)
+		munmap(p, (size_t)(va - p));
+	if (p + size > va)
+		munmap(va + size, (size_t)(p + size - va));
+	return va;
+}
+
 static void *reserve(void *va, int how)
 {
 	return mmap(va, KFD_EVENT_PAGE_BYTES, PROT_NONE,
@@ -79,7 +97,7 @@ static int page_make(struct kfd *k, struct kfd_process_state *s)
 			       KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE |
 			       KFD_IOC_ALLOC_MEM_FLAGS_COHERENT | KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED |
 			       KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE;
-	void *va = reserve(NULL, 0);
+	void *va = reserve_somewhere();
 	uint64_t handle = 0;
 	int rc;
 

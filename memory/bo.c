@@ -9,8 +9,6 @@
 
 #include "memory/memory_internal.h"
 
-#define GUARD_BYTES (64u << 10)
-
 static int refuse(const struct bo_desc *d, const char *rule)
 {
 	kfd_reason_set("buffer \"%s\" (size 0x%" PRIx64 ", align 0x%" PRIx64 ", va 0x%" PRIx64
@@ -128,13 +126,7 @@ static int window_take(struct memory *m, const struct bo_desc *d, const struct v
 
 static int place(struct memory *m, const struct bo_desc *d, struct bo *b)
 {
-	uint64_t guard = d->guard_bytes ? d->guard_bytes : GUARD_BYTES;
-	struct va_want w = {
-		.size = b->size,
-		.align = d->align ? d->align : BO_PAGE,
-		.before = d->guard & BO_GUARD_START ? guard : 0,
-		.after = d->guard & BO_GUARD_END ? guard : 0,
-	};
+	struct va_want w;
 	int rc;
 
 	if (d->placement == BO_USERPTR) {
@@ -142,6 +134,7 @@ static int place(struct memory *m, const struct bo_desc *d, struct bo *b)
 		b->host = d->userptr;
 		return 0;
 	}
+	bo_want(d, &w);
 	memory_quarantine_release(m, memory_now_ns());
 	rc = window_take(m, d, &w, b);
 	/* The quarantine is a courtesy: it ends where it would make an allocation fail. */

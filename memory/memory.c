@@ -10,10 +10,9 @@
 
 #include "memory/memory_internal.h"
 
-/* Where BOs live, for the CPU as for the GPU: far from where Linux puts anything (mmap grows down
+/* MEM_WINDOW is far from where Linux puts anything (mmap grows down
  * from 0x7f..., PIE at 0x55..., ASan's shadow below 0x1100_0000_0000), in the lower half that the
  * GPU can map, 1 GiB aligned. Address space only, no memory. */
-#define WINDOW_BASE  0x200000000000ull
 #define WINDOW_STEP  0x020000000000ull
 #define WINDOW_TRIES 16
 
@@ -53,9 +52,9 @@ void *memory_reserve_cpu(uint64_t va, uint64_t size, int how)
 /* The largest window to be had: 1 TiB, less where RLIMIT_AS or the kernel says no. */
 static int window_reserve(struct memory *m)
 {
-	for (uint64_t size = 1ull << 40; size >= 1ull << 33; size >>= 1) {
+	for (uint64_t size = MEM_WINDOW_BYTES; size >= 1ull << 33; size >>= 1) {
 		for (unsigned i = 0; i < WINDOW_TRIES; i++) {
-			uint64_t base = WINDOW_BASE + i * WINDOW_STEP;
+			uint64_t base = MEM_WINDOW + i * WINDOW_STEP;
 			void *p = memory_reserve_cpu(base, size, MAP_FIXED_NOREPLACE);
 
 			if (p == MAP_FAILED)

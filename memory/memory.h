@@ -35,11 +35,16 @@ enum mem_scope_kind {
 };
 struct mem_scope;
 
+/* Where BOs live, for the CPU as for the GPU: the first choice, 1 TiB of it. */
+#define MEM_WINDOW       0x200000000000ull
+#define MEM_WINDOW_BYTES (1ull << 40)
+
 struct bo_desc {
 	const char *owner; /* "weights", "kv", "ring", "transient:logits", ...; kept by pointer:
 			      static or outliving the BO */
 	uint64_t size;     /* bytes asked; rounded up to 4 KiB */
-	uint64_t align;    /* of the VA: power of two, 4 KiB .. 1 GiB; 0 = 4 KiB */
+	uint64_t align;    /* of the VA: power of two, 4 KiB .. 1 GiB; 0 = 4 KiB, and 2 MiB from
+			      2 MiB on, where a whole 2 MiB then is one entry for the GPU's TLB */
 	uint64_t va;       /* wanted VA (inside the window), 0 = chosen by the VA manager;
 			    * BO_USERPTR: the pointer's own address, or 0 */
 	enum bo_placement placement;

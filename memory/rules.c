@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "memory/rules.h"
+#include "memory/va.h"
 
+#define GUARD_BYTES (64u << 10)
+#define BIG_BYTES   (2ull << 20)
 #define GRAIN       256u /* a whole number of cache lines */
 #define REDZONE_MAX (1ull << 20)
 
@@ -330,6 +333,20 @@ static uint64_t last(const struct bo_rules *r, enum bo_property what, const char
 		if (r->rule[i].what == what && names(&r->rule[i], owner))
 			return r->rule[i].value;
 	return fallback;
+}
+
+void bo_want(const struct bo_desc *d, struct va_want *out)
+{
+	uint64_t guard = d->guard_bytes ? d->guard_bytes : GUARD_BYTES;
+	uint64_t size = (d->size + VA_ALIGN_MIN - 1) & ~(VA_ALIGN_MIN - 1);
+	uint64_t align = size < BIG_BYTES ? VA_ALIGN_MIN : BIG_BYTES;
+
+	*out = (struct va_want){
+		.size = size,
+		.align = d->align ? d->align : align,
+		.before = d->guard & BO_GUARD_START ? guard : 0,
+		.after = d->guard & BO_GUARD_END ? guard : 0,
+	};
 }
 
 uint64_t bo_rules_align(const struct bo_rules *r, const char *owner, uint64_t fallback)

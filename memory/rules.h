@@ -56,6 +56,9 @@ int bo_rules_add(struct bo_rules *r, const char *option, const char *value, char
 bool bo_rules_knows(const char *option);
 
 void bo_rules_apply(const struct bo_rules *r, struct bo_desc *d);
+/* The address range a BO wants, its guards included. size, align and guard of d are valid. */
+struct va_want;
+void bo_want(const struct bo_desc *d, struct va_want *out);
 /* Alignment and red zone of something inside a buffer; fallback when no rule names it. r may be
  * NULL. */
 uint64_t bo_rules_align(const struct bo_rules *r, const char *owner, uint64_t fallback);

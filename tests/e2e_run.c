@@ -328,7 +328,7 @@ static json_t *stats(int want, const char *command)
  * from the first CREATE_EVENT on (kfd_events.c). */
 Test(run, nothing_stays_at_exit)
 {
-	enum { TRAP_PAGES = 2 * 4096, EVENT_PAGE = 32768 };
+	enum { TRAP_PAGES = 2 * 4096, EVENT_PAGE = 32768, MES_PAGE = 4096 };
 	static const struct {
 		int status;
 		const char *args;
@@ -376,9 +376,10 @@ Test(run, nothing_stays_at_exit)
 								  "events", "doorbell_maps", NULL};
 		     *k; k++)
 			cr_assert(json_object_get(json_object_get(o, "live"), *k), "%s", *k);
-		cr_expect_eq(number(kernel, "bos"), t[i].queue ? 2 : 1, "%s", t[i].args);
-		cr_expect_eq(number(kernel, "bytes"), TRAP_PAGES + (t[i].queue ? EVENT_PAGE : 0),
-			     "%s", t[i].args);
+		cr_expect_eq(number(kernel, "bos"), t[i].queue ? 3 : 1, "%s", t[i].args);
+		cr_expect_eq(number(kernel, "bytes"),
+			     TRAP_PAGES + (t[i].queue ? EVENT_PAGE + MES_PAGE : 0), "%s",
+			     t[i].args);
 		json_decref(o);
 	}
 }

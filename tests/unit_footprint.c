@@ -20,6 +20,7 @@ static void setup(void)
 	cr_assert_eq(plan_add(&plan, "weights", 1000 * MIB, 1), 0);
 	cr_assert_eq(plan_add(&plan, "kv", 200 * MIB, 1), 0);
 	cr_assert_eq(plan_add(&plan, "eop", 4096, 1), 0);
+	cr_assert_eq(plan_tables(&plan), 0);
 }
 
 TestSuite(footprint, .init = setup);
@@ -29,9 +30,18 @@ Test(footprint, nothing_is_known_nothing_binds)
 	host.now.known = false;
 	footprint_compute(&plan, &m, &host, 0, &f);
 	cr_expect_eq(f.device, 1200 * MIB + 4096);
+	/* 600 tables of 2 MiB, two directories of 1 GiB, one of 512 GiB, the root; one table for the
+	 * end-of-pipe buffer; and what the kernel maps at the top: two of each kind. */
+	cr_expect_eq(f.page_tables, (600 + 2 + 1 + 1 + 1 + 2 + 1 + 1) * 4096);
+	cr_expect_eq(f.page_tables_least, (0 + 2 + 1 + 1 + 1 + 1 + 1 + 1) * 4096);
 	cr_expect_eq(f.binds, -1);
 	cr_expect_eq(f.refuses, -1);
 	cr_expect_not(f.process.known);
+	/* The trap handler's pages, and MES's of the process and of one queue. */
+	cr_expect_eq(f.kernel, (2 + 1 + 1) * 4096);
+	cr_assert_eq(plan_add(&plan, "sdma queue", 4096, 1), 0);
+	footprint_compute(&plan, &m, &host, 0, &f);
+	cr_expect_eq(f.kernel, (2 + 1 + 2) * 4096);
 	/* A budget cannot be held by a process whose own memory is unknown. */
 	footprint_compute(&plan, &m, &host, 1, &f);
 	cr_expect_eq(f.refuses, -1);
@@ -49,11 +59,11 @@ Test(footprint, the_least_room_binds)
 	cr_expect_eq(f.binds, CEILING_RAM);
 	cr_expect_eq(f.refuses, -1);
 	cr_expect_eq(f.ceiling[CEILING_KFD].limit, 126 * GIB - 3 * GIB / 2);
-	m.mem_available.v = 1203 * MIB;
+	m.mem_available.v = 1202 * MIB;
 	footprint_compute(&plan, &m, &host, 0, &f);
 	cr_expect_eq(f.refuses, CEILING_RAM);
 	footprint_refusal(&plan, &f, text, sizeof(text));
-	cr_expect(strstr(text, "MemAvailable has 1261436928 bytes") &&
+	cr_expect(strstr(text, "MemAvailable has 1260388352 bytes") &&
 			  strstr(text, "weights 1048576000 + kv 209715200"),
 		  "%s", text);
 	/* Blocks of 2 MiB are advice. */
@@ -71,9 +81,14 @@ Test(footprint, vram_requests_go_where_the_kernel_puts_them)
 	m.gtt_total = (struct footprint_number){true, GIB / 2};
 	footprint_compute(&plan, &m, &host, 0, &f);
 	cr_expect_eq(f.refuses, CEILING_VRAM, "a full carve-out, larger than GTT");
+	cr_expect_eq(f.ceiling[CEILING_VRAM].need, f.page_tables + 4096);
 	m.gtt_total.v = 64 * GIB;
+	m.vram_used.v = GIB - f.page_tables;
 	footprint_compute(&plan, &m, &host, 0, &f);
 	cr_expect_eq(f.refuses, -1, "with more GTT than VRAM it is served from GTT");
+	m.vram_used.v += 4096;
+	footprint_compute(&plan, &m, &host, 0, &f);
+	cr_expect_eq(f.refuses, CEILING_VRAM, "page tables are in VRAM all the same");
 }
 
 Test(footprint, the_smallest_budget_works)
@@ -98,12 +113,6 @@ Test(footprint, kfd_limit)
 {
 	cr_expect_eq(footprint_kfd_limit(64 * GIB), 63 * GIB - 3 * GIB / 2);
 	cr_expect_eq(footprint_kfd_limit(2 * GIB), (2 * GIB - GIB / 32) / 2);
-}
-
-Test(footprint, page_tables)
-{
-	cr_expect_eq(footprint_page_tables(4096), (1 + 1 + 1 + 1) * 4096);
-	cr_expect_eq(footprint_page_tables(2 * GIB), (1024 + 1 + 2 + 1) * 4096);
 }
 
 Test(footprint, buddyinfo)

@@ -80,7 +80,8 @@ static void report_text(const struct plan_command *c, const struct price *p)
 		       plan->rows[i].bytes, plan->rows[i].granted, plan->rows[i].count);
 	printf("%-28s %16s %16" PRIu64 "\n", "on the device", "", f->device);
 	printf("%-28s %16s %16" PRIu64 "\n", "page tables, at most", "", f->page_tables);
-	printf("%-28s %16s %16" PRIu64 "\n", "the kernel's own, at most", "", f->kernel);
+	printf("%-28s %16s %16" PRIu64 "\n", "  in unbroken memory", "", f->page_tables_least);
+	printf("%-28s %16s %16" PRIu64 "\n", "the kernel's own", "", f->kernel);
 	if (f->host.known)
 		printf("%-28s %16s %16" PRIu64 "\n%-28s %16s %16" PRIu64 "\n", "process, host side",
 		       "", f->host.v, "whole process", "", f->process.v);
@@ -128,7 +129,9 @@ static int report_json(const struct price *p, const char *refusal)
 	json_object_set_new(o, "device_bytes", json_integer((json_int_t)f->device));
 	json_object_set_new(o, "page_table_bytes_at_most",
 			    json_integer((json_int_t)f->page_tables));
-	json_object_set_new(o, "kernel_bytes_at_most", json_integer((json_int_t)f->kernel));
+	json_object_set_new(o, "page_table_bytes_unbroken",
+			    json_integer((json_int_t)f->page_tables_least));
+	json_object_set_new(o, "kernel_bytes", json_integer((json_int_t)f->kernel));
 	json_object_set_new(o, "host_bytes",
 			    f->host.known ? json_integer((json_int_t)f->host.v) : json_null());
 	json_object_set_new(o, "process_bytes",
