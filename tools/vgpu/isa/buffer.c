@@ -188,6 +188,9 @@ uint16_t buf_narrow(const struct buf_format *f, uint32_t v)
 {
 	if (f->kind == BUF_UINT || f->kind == BUF_SINT)
 		return (uint16_t)v;
+	/* f32 is cut off, the rest rounded (RDNA3.5 ISA, "D16 instructions") */
+	if (f->kind == BUF_FLOAT && f->bits[0] == 32)
+		return _cvtss_sh(float_of(v), _MM_FROUND_TO_ZERO);
 	return _cvtss_sh(float_of(v), _MM_FROUND_TO_NEAREST_INT);
 }
 

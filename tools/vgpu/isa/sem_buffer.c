@@ -20,6 +20,7 @@ struct desc {
 	unsigned format;
 	uint8_t sel[4];
 	bool add_tid;
+	bool unbound; /* no format: loads give 0, stores go nowhere */
 };
 
 enum { OOB_STRUCTURED, OOB_INDEX, OOB_EMPTY, OOB_RAW };
@@ -42,6 +43,7 @@ static void desc_read(struct isa_exec *x, const struct isa_insn *in, struct desc
 	d->format = w[3] >> 12 & 63;
 	d->index_stride = 8u << (w[3] >> 21 & 3);
 	d->add_tid = w[3] >> 23 & 1;
+	d->unbound = !d->format && !d->add_tid;
 	d->oob = w[3] >> 28 & 3;
 }
 
@@ -67,7 +69,7 @@ static uint32_t in_range(const struct buf *b, uint32_t at, unsigned size)
 		uint64_t end = (uint64_t)b->offset[l] + at + size;
 		bool in = false;
 
-		switch (d->oob) {
+		switch (d->oob == OOB_RAW && d->elem && d->stride ? OOB_STRUCTURED : d->oob) {
 		case OOB_STRUCTURED:
 			in = b->index[l] < d->records && end <= d->stride;
 			break;
@@ -83,7 +85,7 @@ static uint32_t in_range(const struct buf *b, uint32_t at, unsigned size)
 		}
 		ok |= (uint32_t)in << l;
 	}
-	return ok;
+	return d->unbound ? 0 : ok;
 }
 
 static void addresses(struct isa_exec *x, const struct isa_insn *in, struct buf *b)
@@ -132,12 +134,14 @@ static void place(struct buf *b, uint32_t at)
 	}
 }
 
-/* Moves size bytes of each lane. Dwords are checked and placed one by one where that matters: a
- * swizzled buffer scatters them, and a raw one clips them singly. Loads outside read 0. */
+/* Moves size bytes of each lane. Loads outside read 0. Dwords are placed one by one where a swizzled
+ * buffer scatters them; they are checked one by one unless typed, where an element is all in range
+ * or out of it (RDNA3.5 ISA, "Range checking"). */
 static bool buf_access(struct isa_exec *x, const struct isa_insn *in, enum vm_op op, struct buf *b,
-		       unsigned size)
+		       unsigned size, bool typed)
 {
-	unsigned step = b->d.elem || b->d.oob == OOB_RAW ? 4 : size, dwords = (size + 3) / 4;
+	bool singly = !typed && (b->d.oob == OOB_RAW || b->d.oob == OOB_STRUCTURED);
+	unsigned step = b->d.elem || singly ? 4 : size, dwords = (size + 3) / 4;
 	uint32_t all = in_range(b, 0, size);
 
 	if (op == VM_LOAD)
@@ -148,7 +152,7 @@ static bool buf_access(struct isa_exec *x, const struct isa_insn *in, enum vm_op
 	}
 	for (unsigned c = 0; c < dwords; c++) {
 		unsigned n = size - 4 * c < 4 ? size - 4 * c : 4;
-		uint32_t mask = b->d.oob == OOB_RAW ? in_range(b, 4 * c, n) : all;
+		uint32_t mask = singly ? in_range(b, 4 * c, n) : all;
 
 		place(b, 4 * c);
 		if (mask && !isa_vmem(x, in, op, b->addr, mask, n, b->data + c * VM_LANES))
@@ -173,7 +177,7 @@ static void load(struct isa_exec *x, const struct isa_insn *in, unsigned size, e
 	struct buf b;
 
 	addresses(x, in, &b);
-	if (!buf_access(x, in, VM_LOAD, &b, size))
+	if (!buf_access(x, in, VM_LOAD, &b, size, false))
 		return;
 	isa_load_write(x, in->dst, b.mask, part, dwords, b.data);
 	status_dword(x, in, &b, dwords);
@@ -185,7 +189,7 @@ static void store(struct isa_exec *x, const struct isa_insn *in, unsigned size, 
 
 	addresses(x, in, &b);
 	isa_store_data(x, in->vdata, (size + 3) / 4, hi, b.data);
-	buf_access(x, in, VM_STORE, &b, size);
+	buf_access(x, in, VM_STORE, &b, size, false);
 }
 
 static void atomic(struct isa_exec *x, const struct isa_insn *in, enum vm_op op, unsigned size)
@@ -218,7 +222,7 @@ static void load_lds(struct isa_exec *x, const struct isa_insn *in, unsigned siz
 	v32u v;
 
 	addresses(x, in, &b);
-	if (!buf_access(x, in, VM_LOAD, &b, size))
+	if (!buf_access(x, in, VM_LOAD, &b, size, false))
 		return;
 	memcpy(&v, b.data, sizeof(v));
 	if (part == PART_I8)
@@ -315,7 +319,8 @@ SEM(BUFFER_GL1_INV)
 
 /* ---- typed --------------------------------------------------------------- */
 
-/* A component of the four as the selector asks; missing ones are 0, 0, 0, 1. */
+/* A component of the four as the selector asks; missing ones are 0, 0, 0, 1, of an element out of
+ * range all 0. */
 static uint32_t select_component(const struct buf_format *f, unsigned sel, const uint32_t c[4])
 {
 	if (sel == 1)
@@ -334,6 +339,8 @@ static bool fetch_typed(struct isa_exec *x, const struct isa_insn *in, struct bu
 
 	addresses(x, in, b);
 	format = in->fmt == ISA_MTBUF ? in->format : b->d.format;
+	if (b->d.unbound) /* nothing will be read of it: any format does */
+		format = 1;
 	*f = buf_format(format);
 	if (!*f) { /* reserved: nothing to convert by */
 		isa_halt(x, in, STOP_UNSUPPORTED);
@@ -342,37 +349,59 @@ static bool fetch_typed(struct isa_exec *x, const struct isa_insn *in, struct bu
 	return true;
 }
 
+/* The four components of lane l's element. The instruction's own format goes with no selection: what
+ * it has not is 0. */
+static void components(const struct isa_insn *in, const struct buf *b, const struct buf_format *f,
+		       uint32_t in_range_mask, unsigned l, uint32_t out[4])
+{
+	uint32_t raw[4], c[4] = {0};
+
+	for (unsigned k = 0; k < 4; k++)
+		raw[k] = 4 * k < buf_bytes(f) ? b->data[k * VM_LANES + l] : 0;
+	if (in_range_mask >> l & 1)
+		buf_unpack(f, raw, c);
+	for (unsigned k = 0; k < 4; k++) {
+		if (in->fmt == ISA_MTBUF)
+			out[k] = k < f->n ? c[k] : 0;
+		else
+			out[k] = select_component(f, b->d.sel[k], c);
+	}
+}
+
 static void load_typed(struct isa_exec *x, const struct isa_insn *in, unsigned n,
 		       enum typed_regs how)
 {
-	uint32_t out[4 * VM_LANES] = {0};
+	uint32_t out[4 * VM_LANES] = {0}, ok;
 	const struct buf_format *f;
 	struct buf b;
 	unsigned regs = how == REGS_32 ? n : (n + 1) / 2;
 
-	if (!fetch_typed(x, in, &b, &f) || !buf_access(x, in, VM_LOAD, &b, buf_bytes(f)))
+	if (!fetch_typed(x, in, &b, &f) || !buf_access(x, in, VM_LOAD, &b, buf_bytes(f), true))
 		return;
+	ok = in_range(&b, 0, buf_bytes(f));
 	FOR_LANES(l, b.mask)
 	{
-		uint32_t raw[4], c[4];
+		uint32_t c[4];
 
-		for (unsigned k = 0; k < 4; k++)
-			raw[k] = 4 * k < buf_bytes(f) ? b.data[k * VM_LANES + l] : 0;
-		buf_unpack(f, raw, c);
+		components(in, &b, f, ok, l, c);
 		for (unsigned k = 0; k < n; k++) {
-			uint32_t v = select_component(f, b.d.sel[k], c);
-
 			if (how == REGS_32)
-				out[k * VM_LANES + l] = v;
+				out[k * VM_LANES + l] = c[k];
 			else
-				out[k / 2 * VM_LANES + l] |= (uint32_t)buf_narrow(f, v)
+				out[k / 2 * VM_LANES + l] |= (uint32_t)buf_narrow(f, c[k])
 							     << (k & 1 ? 16 : 0);
 		}
 	}
-	if (how == REGS_32 || n > 1)
+	if (how == REGS_32) {
 		isa_load_write(x, in->dst, b.mask, PART_B32, regs, out);
-	else
-		isa_load_write(x, in->dst, b.mask, how == REGS_16 ? PART_D16 : PART_D16_HI, 1, out);
+	} else {
+		/* An odd last component leaves the other half of its register alone. */
+		isa_load_write(x, in->dst, b.mask, PART_B32, n / 2, out);
+		if (n & 1)
+			isa_load_write(x, in->dst + n / 2, b.mask,
+				       how == REGS_16 ? PART_D16 : PART_D16_HI, 1,
+				       out + n / 2 * VM_LANES);
+	}
 	status_dword(x, in, &b, regs);
 }
 
@@ -399,7 +428,7 @@ static void store_typed(struct isa_exec *x, const struct isa_insn *in, unsigned 
 		for (unsigned k = 0; k < 4; k++)
 			b.data[k * VM_LANES + l] = raw[k];
 	}
-	buf_access(x, in, VM_STORE, &b, buf_bytes(f));
+	buf_access(x, in, VM_STORE, &b, buf_bytes(f), true);
 }
 
 #define TYPED(prefix)                                                                              \
@@ -437,19 +466,18 @@ SEM(BUFFER_STORE_D16_HI_FORMAT_X)
 SEM(BUFFER_LOAD_LDS_FORMAT_X)
 {
 	const struct buf_format *f;
-	uint32_t to[VM_LANES];
+	uint32_t to[VM_LANES], ok;
 	struct buf b;
 
-	if (!fetch_typed(x, in, &b, &f) || !buf_access(x, in, VM_LOAD, &b, buf_bytes(f)))
+	if (!fetch_typed(x, in, &b, &f) || !buf_access(x, in, VM_LOAD, &b, buf_bytes(f), true))
 		return;
+	ok = in_range(&b, 0, buf_bytes(f));
 	FOR_LANES(l, b.mask)
 	{
-		uint32_t raw[4], c[4];
+		uint32_t c[4];
 
-		for (unsigned k = 0; k < 4; k++)
-			raw[k] = 4 * k < buf_bytes(f) ? b.data[k * VM_LANES + l] : 0;
-		buf_unpack(f, raw, c);
-		b.data[l] = select_component(f, b.d.sel[0], c);
+		components(in, &b, f, ok, l, c);
+		b.data[l] = c[0];
 		to[l] = (x->w->s[OPR_M0] & 0xffff) + (uint32_t)in->imm + 4 * (32 * x->half + l);
 	}
 	isa_lds_access(x, VM_STORE, to, b.mask, 4, b.data);
