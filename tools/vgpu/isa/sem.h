@@ -32,9 +32,10 @@ static inline bool isa_vmem(struct isa_exec *x, const struct isa_insn *in, enum 
 
 /* ---- LDS ----------------------------------------------------------------- */
 
-/* One lane's atomic on LDS or on a memory word already read: what the new value is. data in d
- * (and for compare-store the comparand in c). size 4 or 8. */
-uint64_t isa_atomic(enum vm_op op, unsigned size, uint64_t old, uint64_t d, uint64_t c);
+/* One lane's atomic on LDS: what the new value is. data in d (and for compare-store the comparand in
+ * c). size 4 or 8. denorm: MODE's two bits for floats of that size. */
+uint64_t isa_atomic(enum vm_op op, unsigned size, unsigned denorm, uint64_t old, uint64_t d,
+		    uint64_t c);
 
 /* Lane access to LDS at byte offsets, same data layout as vm_access(). Bytes out of range read 0
  * and are not written. */

@@ -10,48 +10,92 @@
 
 /* ---- atomics ------------------------------------------------------------- */
 
-static uint64_t float_op(enum vm_op op, unsigned size, uint64_t old, uint64_t d, uint64_t c)
+/* Floats in LDS (RDNA3.5 ISA, chapter "Float memory atomics"): sums round to nearest; a signalling NaN
+ * wins over everything and becomes quiet, a number wins over a quiet NaN; -0 < +0 for minimum and
+ * maximum, -0 = +0 for compare-store. MODE's control of denormal inputs is for what is compared (the
+ * winner is stored as it was), of both for a sum. f32 is worked on as f64, which holds it exactly. */
+static bool snan(unsigned size, uint64_t v)
 {
-	union {
-		uint64_t u;
-		uint32_t w;
-		double d;
-		float f;
-	} o = {.u = old}, a = {.u = d}, k = {.u = c};
-
-	if (size == 4) {
-		switch (op) {
-		case VM_FADD:
-			o.f += a.f;
-			break;
-		case VM_FMIN:
-			o.w = a.f < o.f ? a.w : o.w;
-			break;
-		case VM_FMAX:
-			o.w = a.f > o.f ? a.w : o.w;
-			break;
-		default:
-			o.w = o.f == k.f ? a.w : o.w;
-		}
-		return o.w;
-	}
-	switch (op) {
-	case VM_FADD:
-		o.d += a.d;
-		break;
-	case VM_FMIN:
-		o.u = a.d < o.d ? a.u : o.u;
-		break;
-	case VM_FMAX:
-		o.u = a.d > o.d ? a.u : o.u;
-		break;
-	default:
-		o.u = o.d == k.d ? a.u : o.u;
-	}
-	return o.u;
+	if (size == 4)
+		return (v & 0x7fffffff) > 0x7f800000 && !(v & 0x400000);
+	return (v & 0x7fffffffffffffff) > 0x7ff0000000000000 && !(v & 0x8000000000000);
 }
 
-uint64_t isa_atomic(enum vm_op op, unsigned size, uint64_t old, uint64_t d, uint64_t c)
+static uint64_t quiet(unsigned size, uint64_t v)
+{
+	return v | (size == 4 ? 0x400000 : 0x8000000000000);
+}
+
+static uint64_t flush(unsigned size, uint64_t v)
+{
+	if (size == 4)
+		return v & 0x7f800000 ? v : v & 0x80000000;
+	return v & 0x7ff0000000000000 ? v : v & 0x8000000000000000;
+}
+
+static double value(unsigned size, uint64_t v)
+{
+	uint32_t w = (uint32_t)v;
+	double d;
+	float f;
+
+	if (size == 4) {
+		memcpy(&f, &w, 4);
+		return (double)f;
+	}
+	memcpy(&d, &v, 8);
+	return d;
+}
+
+/* Whether a is on the wanted side of b; neither is signalling. */
+static bool wins(unsigned size, uint64_t a, uint64_t b, bool max)
+{
+	double da = value(size, a), db = value(size, b);
+	bool neg = a >> (8 * size - 1) & 1;
+
+	if (db != db || da != da)
+		return db != db;
+	if (da == db)
+		return max ? !neg : neg;
+	return max ? da > db : da < db;
+}
+
+static uint64_t sum32(uint64_t old, uint64_t d)
+{
+	uint32_t a = (uint32_t)old, b = (uint32_t)d;
+	float fa, fb;
+
+	memcpy(&fa, &a, 4);
+	memcpy(&fb, &b, 4);
+	fa += fb;
+	memcpy(&a, &fa, 4);
+	return a;
+}
+
+static uint64_t float_op(enum vm_op op, unsigned size, unsigned denorm, uint64_t old, uint64_t d,
+			 uint64_t c)
+{
+	uint64_t o = denorm & 1 ? old : flush(size, old), a = denorm & 1 ? d : flush(size, d), r;
+
+	switch (op) {
+	case VM_FADD: /* f32 alone has it */
+		r = sum32(o, a);
+		return denorm & 2 ? r : flush(4, r);
+	case VM_FMIN:
+	case VM_FMAX:
+		if (snan(size, old))
+			return quiet(size, old);
+		if (snan(size, d))
+			return quiet(size, d);
+		return wins(size, a, o, op == VM_FMAX) ? d : old;
+	default:
+		c = denorm & 1 ? c : flush(size, c);
+		return value(size, o) == value(size, c) ? a : old;
+	}
+}
+
+uint64_t isa_atomic(enum vm_op op, unsigned size, unsigned denorm, uint64_t old, uint64_t d,
+		    uint64_t c)
 {
 	int64_t so = size == 4 ? (int32_t)old : (int64_t)old;
 	int64_t sd = size == 4 ? (int32_t)d : (int64_t)d;
@@ -90,7 +134,7 @@ uint64_t isa_atomic(enum vm_op op, unsigned size, uint64_t old, uint64_t d, uint
 	case VM_FMIN:
 	case VM_FMAX:
 	case VM_FCMPSWAP:
-		return float_op(op, size, old, d, c);
+		return float_op(op, size, denorm, old, d, c);
 	case VM_LOAD:
 	case VM_FETCH:
 		break;
@@ -143,7 +187,7 @@ static void lds_lane(struct isa_exec *x, enum vm_op op, uint32_t off, unsigned l
 	}
 	if (in_range(x, off, size)) {
 		memcpy(&old, at, size);
-		r = isa_atomic(op, size, old, d, c);
+		r = isa_atomic(op, size, isa_mode(x) >> (size == 4 ? 4 : 6) & 3, old, d, c);
 		memcpy(at, &r, size);
 	}
 	data[l] = (uint32_t)old;

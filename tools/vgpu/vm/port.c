@@ -273,6 +273,13 @@ static inline uint64_t b64(double f)
 	return b;
 }
 
+/* A term of a sum: the atomic units flush denormal inputs of f32, whatever the shader's MODE (RDNA3.5
+ * ISA, "Float memory atomics"). */
+static inline float f32_term(uint32_t b)
+{
+	return f32(b & 0x7f800000 ? b : b & 0x80000000);
+}
+
 /* Minimum and maximum of the atomic units: a number wins over a NaN, -0 is below +0. */
 #define FMIN_BITS(T, U, conv, a, b)                                                                \
 	({                                                                                         \
@@ -285,7 +292,7 @@ static inline uint64_t b64(double f)
 		x_ != x_ ? (b) : y_ != y_ ? (a) : x_ > y_ ? (a) : y_ > x_ ? (b) : ((a) & (b));     \
 	})
 
-#define ATOMIC_FN(name, U, S, F, conv, back)                                                       \
+#define ATOMIC_FN(name, U, S, F, conv, back, term)                                                 \
 	static U name(U *p, enum vm_op op, U v, U cmp)                                             \
 	{                                                                                          \
 		U old;                                                                             \
@@ -323,7 +330,7 @@ static inline uint64_t b64(double f)
 		case VM_DEC:                                                                       \
 			return CAS_LOOP(U, p, old, old == 0 || old > v ? v : old - 1);             \
 		case VM_FADD:                                                                      \
-			return CAS_LOOP(U, p, old, back(conv(old) + conv(v)));                     \
+			return CAS_LOOP(U, p, old, back(term(old) + term(v)));                     \
 		case VM_FMIN:                                                                      \
 			return CAS_LOOP(U, p, old, FMIN_BITS(F, U, conv, old, v));                 \
 		case VM_FMAX:                                                                      \
@@ -338,8 +345,8 @@ static inline uint64_t b64(double f)
 		__builtin_unreachable();                                                           \
 	}
 
-ATOMIC_FN(atomic32, uint32_t, int32_t, float, f32, b32)
-ATOMIC_FN(atomic64, uint64_t, int64_t, double, f64, b64)
+ATOMIC_FN(atomic32, uint32_t, int32_t, float, f32, b32, f32_term)
+ATOMIC_FN(atomic64, uint64_t, int64_t, double, f64, b64, f64)
 
 static void atomic_lane(uint8_t *host, enum vm_op op, unsigned l, unsigned size, uint32_t *data)
 {
