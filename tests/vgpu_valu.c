@@ -408,7 +408,12 @@ static float ref_med(float a, float b, float c)
 {
 	if (a != a || b != b || c != c)
 		return ref_max(ref_max(a, b, true), c, true);
-	return ref_max(ref_max(a, b, true), ref_max(ref_max(a, b, false), c, true), false);
+	/* the larger of what is left when the first maximum is gone; zeros are equal there */
+	if (ref_max(ref_max(a, b, false), c, false) == a)
+		return ref_max(b, c, false);
+	if (ref_max(ref_max(a, b, false), c, false) == b)
+		return ref_max(a, c, false);
+	return ref_max(a, b, false);
 }
 
 static float ref_fract(float a)

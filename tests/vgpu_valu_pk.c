@@ -593,14 +593,16 @@ Test(valu_pk, transcendentals)
 		cr_assert_eq(X.approximated, count + 1);
 		for (unsigned l = 0; l < 32; l++) {
 			float a = f32(vreg(0, 10)[l]), got = f32(vreg(0, 40)[l]);
-			/* f32 forms flush on both sides in either mode. */
-			double want = f[k].ref(fabsf(a) < 0x1p-126f ? copysignf(0, a) : a);
+			/* The f32 forms flush on both sides in either mode, but sin and cos obey it. */
+			bool flushes = k < 5 || !(t & 1);
+			double want =
+				f[k].ref(flushes && fabsf(a) < 0x1p-126f ? copysignf(0, a) : a);
 
 			if (want != want) {
 				cr_assert(got != got, "%s(%a): %a", f[k].name, a, got);
 			} else if (fabs(want) >= 0x1p128) {
 				cr_assert_eq(got, copysign(INFINITY, want));
-			} else if (fabs(want) < 0x1p-126 * (1 - 0x1p-24)) {
+			} else if (flushes && fabs(want) < 0x1p-126 * (1 - 0x1p-24)) {
 				cr_assert_eq(got, 0.0f, "%s(%a): %a", f[k].name, a, got);
 			} else {
 				cr_assert(fabs(got - want) <= 0.51 * ulp32(want) + f[k].abs,

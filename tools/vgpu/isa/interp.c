@@ -298,7 +298,7 @@ static __attribute__((noinline)) void run_wave64(struct isa_exec *x, const struc
 		else if (!isa_exec_mask(x))
 			continue;
 		else if (s->kind == SLOT_DUAL)
-			run_dual(x, s);
+			continue; /* wave32's alone: a wave64 skips it (RDNA3.5 ISA, "Dual issue") */
 		else
 			s->fn(x, &s->in);
 		if (x->w->state != WAVE_RUN)

@@ -342,10 +342,7 @@ static void call_halves(struct gen *g, const struct isa_insn *in)
 	if (mask >= 0)
 		before = get(g, g->i32, g->wl, off);
 	for (g->half = 0; g->half < 2; g->half++) {
-		if (in->y_op)
-			call_dual(g, in);
-		else
-			call_once(g, in);
+		call_once(g, in);
 		if (mask < 0)
 			continue;
 		if (!g->half) {
@@ -360,6 +357,8 @@ static void call_halves(struct gen *g, const struct isa_insn *in)
 
 static void call_sem(struct gen *g, const struct isa_insn *in)
 {
+	if (g->shape.wave64 && in->y_op)
+		return; /* VOPD is wave32's alone and skipped */
 	if (g->shape.wave64 && is_vector(in->fmt) && !(isa_flags[in->op] & OPF_ONCE))
 		call_halves(g, in);
 	else if (in->y_op)

@@ -203,7 +203,7 @@ static inline uint32_t isa_gather(v32i m)
 /* ---- VGPRs --------------------------------------------------------------- */
 
 /* Register r (an operand code, OPR_VGPR0 + n) of the half being worked on. A register past the
- * allocation reads and writes v0, as the hardware's bounds check does. */
+ * allocation reads v0; isa_vwrite() does not write one (RDNA3.5 ISA, "Out-of-range GPRs"). */
 static inline v32u *isa_vgpr(const struct isa_exec *x, unsigned code)
 {
 	unsigned r = code - OPR_VGPR0, n = isa_nvgpr(x);
@@ -247,6 +247,8 @@ static inline void isa_vwrite(struct isa_exec *x, unsigned code, uint32_t m, v32
 {
 	v32u *d = isa_vgpr(x, code);
 
+	if (code - OPR_VGPR0 >= isa_nvgpr(x))
+		return;
 	if (!ISA_COMPILED && m == 0xffffffffu) {
 		*d = v;
 	} else {

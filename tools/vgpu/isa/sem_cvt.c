@@ -68,7 +68,8 @@ CVT_FROM_F32(V_CVT_NEAREST_I32_F32, K_B32, f32_to_i32(half_up(a)))
 #define TO_F(v) __builtin_convertvector(v, v32f)
 
 CVT_TO_F32(V_CVT_F32_I32, TO_F(S(a)))
-CVT_TO_F32(V_CVT_F32_U32, TO_F(a))
+/* Compilers convert by way of a difference, which is -0 for 0 when rounding down. */
+CVT_TO_F32(V_CVT_F32_U32, fsel(a == 0u, splatf(0.0f), TO_F(a)))
 CVT_TO_F32(V_CVT_F32_UBYTE0, TO_F(S(a & 0xffu)))
 CVT_TO_F32(V_CVT_F32_UBYTE1, TO_F(S(a >> 8 & 0xffu)))
 CVT_TO_F32(V_CVT_F32_UBYTE2, TO_F(S(a >> 16 & 0xffu)))
@@ -125,7 +126,9 @@ CVT_FROM_F64(V_CVT_F32_F64, K_F32, 32, MODE_F32, TO_F(a))
 
 CVT_TO_F64(V_CVT_F64_I32, K_B32, TO_D(S(a)))
 /* Biased so that the host's signed conversion does it. */
-CVT_TO_F64(V_CVT_F64_U32, K_B32, TO_D(S(a ^ 0x80000000u)) + 2147483648.0)
+CVT_TO_F64(V_CVT_F64_U32, K_B32,
+	   __builtin_convertvector(a == 0u, v32l) ? (v32d)0.0
+						  : TO_D(S(a ^ 0x80000000u)) + 2147483648.0)
 CVT_TO_F64(V_CVT_F64_F32, K_F32, TO_D(F(a)))
 
 /* ---- f16 ---------------------------------------------------------------------------- */

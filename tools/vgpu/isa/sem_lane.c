@@ -37,6 +37,8 @@ static inline void lane_put(const struct isa_exec *x, unsigned code, unsigned la
 {
 	v32u *lo = half_reg(x, code, 0), *hi;
 
+	if (code - OPR_VGPR0 >= isa_nvgpr(x))
+		return;
 	*lo = usel(lanes() == lane, splat(value), *lo);
 	if (x->w->wave64) {
 		hi = half_reg(x, code, 1);
@@ -113,7 +115,7 @@ static void permlane16(struct isa_exec *x, const struct isa_insn *in, unsigned o
 		if (!(in->op_sel & 2))
 			write &= isa_gather(valid);
 	}
-	valu_write(isa_vgpr(x, in->dst), write, r);
+	isa_vwrite(x, in->dst, write, r);
 }
 
 VALU_SEM(V_PERMLANE16_B32)

@@ -12,8 +12,9 @@
  *	rcp rsq sqrt f64	correctly rounded	about 2^-26 relative, to be refined
  *				(rsq: 1 ulp)
  *
- * f32 forms flush denormal inputs and results whatever MODE says: LLVM and Mesa rescale around them
- * where denormals matter. sin and cos take revolutions.
+ * f32 forms of all but sin and cos flush denormal inputs and results whatever MODE says (RDNA3.5
+ * ISA, notes on each): LLVM and Mesa rescale around them where denormals matter. sin and cos take
+ * revolutions, any number of them.
  */
 #include "isa/valu.h"
 
@@ -127,8 +128,9 @@ static inline v32f sin_f(v32f a)
 	v32d in = ((r > 0.25) | (r < -0.25)) ? half - r : r;
 	v32f s = to_f(sin_quarter(in));
 
-	/* The sign of a zero stays. */
-	return no_inf(a, fsel(s == 0.0f, F((U(a) & 0x80000000u) | (U(s) & 0x7fffffffu)), s));
+	/* -0 stays; where other values have a whole number of half turns the sine is +0 (RDNA3.5
+	 * ISA, examples of V_SIN_F32). */
+	return no_inf(a, fsel(a == 0.0f, a, fsel(s == 0.0f, splatf(0.0f), s)));
 }
 
 static inline v32f cos_f(v32f a)
@@ -155,25 +157,25 @@ static inline v32f rsq_f(v32f a)
 
 /* ---- f32 ------------------------------------------------------------------------------ */
 
-#define MATH_F32(NAME, FN)                                                                         \
+#define MATH_F32(NAME, FN, DENORM)                                                                 \
 	VALU_SEM(NAME)                                                                             \
 	{                                                                                          \
 		struct valu v;                                                                     \
                                                                                                    \
 		valu_begin(&v, x, in, MODS_F32, MODE_F32_KEEP, 0);                                 \
-		const v32f a = flush(F(*valu_src(&v, 0, K_F32)));                                  \
+		const v32f a = DENORM(F(*valu_src(&v, 0, K_F32)));                                 \
 		x->approximated++;                                                                 \
-		valu_out(&v, K_F32, U(flush(FN(a))));                                              \
+		valu_out(&v, K_F32, U(DENORM(FN(a))));                                             \
 	}
 
-MATH_F32(V_EXP_F32, exp2_f)
-MATH_F32(V_LOG_F32, log2_f)
-MATH_F32(V_RCP_F32, rcp_f)
-MATH_F32(V_RCP_IFLAG_F32, rcp_f)
-MATH_F32(V_RSQ_F32, rsq_f)
-MATH_F32(V_SQRT_F32, sqrt_f)
-MATH_F32(V_SIN_F32, sin_f)
-MATH_F32(V_COS_F32, cos_f)
+MATH_F32(V_EXP_F32, exp2_f, flush)
+MATH_F32(V_LOG_F32, log2_f, flush)
+MATH_F32(V_RCP_F32, rcp_f, flush)
+MATH_F32(V_RCP_IFLAG_F32, rcp_f, flush)
+MATH_F32(V_RSQ_F32, rsq_f, flush)
+MATH_F32(V_SQRT_F32, sqrt_f, flush)
+MATH_F32(V_SIN_F32, sin_f, F)
+MATH_F32(V_COS_F32, cos_f, F)
 
 /* ---- f16: the f32 result, rounded as MODE says ------------------------------------------ */
 

@@ -141,8 +141,19 @@ static float odd(double d)
                                                                                                    \
 		isa_swrite(x, in->dst, to_half(x, odd(expr)));                                     \
 	}
-ARITH16(S_ADD_F16, a + b)
-ARITH16(S_SUB_F16, a - b)
+
+/* A sum of exactly zero is -0 when rounding down, unless both terms are +0. */
+static double zero16(const struct isa_exec *x, double a, double b, double sum)
+{
+	bool down = (x->w->mode >> 2 & 3) == 2;
+
+	if (sum == 0 && down && (a != 0 || signbit(a) || signbit(b)))
+		return -0.0;
+	return sum;
+}
+
+ARITH16(S_ADD_F16, zero16(x, a, b, a + b))
+ARITH16(S_SUB_F16, zero16(x, a, -b, a - b))
 ARITH16(S_MUL_F16, a *b)
 
 static void fma32(struct isa_exec *x, const struct isa_insn *in)
@@ -186,7 +197,7 @@ SEM(S_FMAC_F16)
 			u = ((e > 0) == (s > 0)) ? u | 1 : u - 1;
 		memcpy(&s, &u, 8);
 	}
-	f = odd(s);
+	f = odd(zero16(x, p, c, s));
 	isa_swrite(x, in->dst, to_half(x, f));
 }
 
@@ -197,7 +208,8 @@ static bool nan32(uint32_t u)
 	return (u & 0x7fffffff) > 0x7f800000;
 }
 
-/* -0 < +0; a number wins against a NaN, a signalling NaN wins under the IEEE bit, quieted. */
+/* -0 < +0; a number wins against a NaN, a signalling NaN wins under the IEEE bit, quieted. Only the
+ * control of denormal inputs counts. */
 static uint32_t minmax(const struct isa_exec *x, uint32_t a, uint32_t b, bool max)
 {
 	bool ieee = x->w->mode & MODE_IEEE;
@@ -218,12 +230,12 @@ static uint32_t minmax(const struct isa_exec *x, uint32_t a, uint32_t b, bool ma
 
 SEM(S_MIN_F32)
 {
-	isa_swrite(x, in->dst, out32(x, minmax(x, in32(x, S0), in32(x, S1), false)));
+	isa_swrite(x, in->dst, minmax(x, in32(x, S0), in32(x, S1), false));
 }
 
 SEM(S_MAX_F32)
 {
-	isa_swrite(x, in->dst, out32(x, minmax(x, in32(x, S0), in32(x, S1), true)));
+	isa_swrite(x, in->dst, minmax(x, in32(x, S0), in32(x, S1), true));
 }
 
 /* An f16 as f32 bits, signalling NaNs kept so. */
@@ -240,7 +252,7 @@ static void minmax16(struct isa_exec *x, const struct isa_insn *in, bool max)
 {
 	uint32_t r = minmax(x, widen(x, H0), widen(x, H1), max);
 
-	isa_swrite(x, in->dst, to_half(x, as_float(r)));
+	isa_swrite(x, in->dst, _cvtss_sh(as_float(r), _MM_FROUND_TO_ZERO)); /* exact */
 }
 
 SEM(S_MIN_F16)

@@ -28,8 +28,10 @@ static uint64_t offset(const struct isa_exec *x, const struct isa_insn *in)
 
 static void load(struct isa_exec *x, const struct isa_insn *in, unsigned n)
 {
-	/* Scalar addresses are dword aligned: the low bits are dropped. */
-	uint64_t at = (isa_sread64(x, in, in->src[0]) & ~3ull) + (offset(x, in) & ~3ull);
+	/* The two low bits of every component are dropped. */
+	uint64_t at = (isa_sread64(x, in, in->src[0]) & ~3ull) +
+		      ((uint64_t)(int64_t)in->imm & ~3ull) +
+		      (in->saddr == OPR_NULL ? 0 : isa_sread(x, in, in->saddr) & ~3u);
 	uint32_t v[16];
 
 	if (!vm_inline_read(x->smem, at, v, 4 * n) &&

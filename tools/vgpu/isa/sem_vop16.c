@@ -5,9 +5,29 @@
 #define MIN __builtin_elementwise_min
 #define MAX __builtin_elementwise_max
 
+/* Two halves change places, perhaps within one register. */
+VALU_SEM(V_SWAP_B16)
+{
+	v32u *d = isa_vgpr(x, in->dst), *s = isa_vgpr(x, in->src[0]);
+	const unsigned dh = in->op_sel & 8 ? 16 : 0, sh = in->op_sel & 1 ? 16 : 0;
+	const v32u dv = *d >> dh & 0xffffu, sv = *s >> sh & 0xffffu;
+	uint32_t m = isa_exec_mask(x);
+
+	valu_write(d, m, (*d & ~(0xffffu << dh)) | sv << dh);
+	valu_write(s, m, (*s & ~(0xffffu << sh)) | dv << sh);
+}
+
 /* ---- integers and bits --------------------------------------------------------- */
 
-VOP_B16(V_MOV_B16, 1, a)
+/* neg and abs are good on moves of floats. */
+VALU_SEM(V_MOV_B16)
+{
+	struct valu v;
+
+	valu_begin(&v, x, in, MOD_NEG | MOD_ABS | MODS_INT16, 0, 0);
+	valu_out(&v, K_B16, *valu_src(&v, 0, K_M16));
+}
+
 VOP_B16(V_NOT_B16, 1, ~a)
 VOP_B16(V_AND_B16, 2, a &b)
 VOP_B16(V_OR_B16, 2, a | b)
@@ -67,7 +87,7 @@ VOP_B16(V_ADD_NC_U16, 2, add_u16(a, b, in->clamp))
 VOP_B16(V_SUB_NC_U16, 2, sub_u16(a, b, in->clamp))
 VOP_B16(V_ADD_NC_I16, 2, add_i16(a, b, in->clamp))
 VOP_B16(V_SUB_NC_I16, 2, sub_i16(a, b, in->clamp))
-VOP_B16(V_MUL_LO_U16, 2, a *b)
+VOP_B16(V_MUL_LO_U16, 2, in->clamp ? sat_u16(zext16(a) * zext16(b)) : a *b)
 VOP_B16(V_MAD_U16, 3, mad_u16(a, b, c, in->clamp))
 VOP_B16(V_MAD_I16, 3, mad_i16(a, b, c, in->clamp))
 
@@ -183,6 +203,7 @@ VALU_SEM(V_FMAC_F16)
 		struct valu v;                                                                     \
                                                                                                    \
 		valu_begin(&v, x, in, MODS_FLT16, MODE_F64, 0);                                    \
+		v.selects = true;                                                                  \
 		VALU_SRCS(N, f16_widen, v32f, K_F16, K_F16, K_F16);                                \
 		valu_out_f16(&v, __VA_ARGS__);                                                     \
 	}

@@ -72,6 +72,14 @@ static inline v32u flush16(v32u h)
 	return usel((h & 0x7c00u) == 0u, h & 0x8000u, h);
 }
 
+/* The dot products that have no op_sel of their own find an inline constant in both halves. */
+static inline v32u both_halves(const struct isa_insn *in, unsigned i, v32u raw)
+{
+	bool constant = in->src[i] >= OPR_ZERO && in->src[i] < OPR_LITERAL;
+
+	return constant ? (raw & 0xffffu) | raw << 16 : raw;
+}
+
 /* One half of a source with its sign and denormal control, as f16 bits in 15:0. */
 static inline v32u pick_f16(const struct valu *v, v32u raw, unsigned i, unsigned sel, unsigned neg)
 {
@@ -279,14 +287,14 @@ static inline v32u pick_bf16(const struct valu *v, v32u raw, unsigned i, unsigne
 
 /* c + lo * lo + hi * hi, one after the other and each rounded to f32 (products are exact). The
  * manual leaves the order and the inner precision open: counted as approximated. */
-#define DOT2_F32(NAME, KIND, PICK, CONV, SEL0, SEL1, NEG1)                                         \
+#define DOT2_F32(NAME, KIND, PICK, CONV, HALVES, SEL0, SEL1, NEG1)                                 \
 	VALU_SEM(NAME)                                                                             \
 	{                                                                                          \
 		struct valu v;                                                                     \
                                                                                                    \
 		valu_begin(&v, x, in, MODS_PK_FLT, MODE_F32 | MODE_F64, 32);                       \
-		const v32u s0 = *valu_src(&v, 0, KIND);                                            \
-		const v32u s1 = *valu_src(&v, 1, KIND);                                            \
+		const v32u s0 = HALVES(in, 0, *valu_src(&v, 0, KIND));                             \
+		const v32u s1 = HALVES(in, 1, *valu_src(&v, 1, KIND));                             \
 		const v32f c = F(*valu_src(&v, 2, K_F32));                                         \
 		const unsigned sel0 = SEL0, sel1 = SEL1, neg0 = in->neg, neg1 = NEG1;              \
 		v32f r = valu_fma(CONV(PICK(&v, s0, 0, sel0, neg0)),                               \
@@ -298,9 +306,15 @@ static inline v32u pick_bf16(const struct valu *v, v32u raw, unsigned i, unsigne
 		valu_out(&v, K_F32, U(r));                                                         \
 	}
 
-DOT2_F32(V_DOT2_F32_F16, K_PF16, pick_f16, f16_to_f32, in->op_sel, in->op_sel_hi, in->neg_hi)
-DOT2_F32(V_DOT2_F32_BF16, K_PBF16, pick_bf16, bf16_to_f32, in->op_sel, in->op_sel_hi, in->neg_hi)
-DOT2_F32(V_DOT2ACC_F32_F16, K_PF16, pick_f16, f16_to_f32, 0, 7, in->neg)
+#define AS_IT_IS(in, i, raw) (raw)
+
+/* Inline constants (RDNA3.5 ISA, "Inline constants with packed math"): v_dot2_f32_f16 reads the f32
+ * pattern and picks its halves; the others have the 16-bit value in both. */
+DOT2_F32(V_DOT2_F32_F16, K_P16, pick_f16, f16_to_f32, AS_IT_IS, in->op_sel, in->op_sel_hi,
+	 in->neg_hi)
+DOT2_F32(V_DOT2_F32_BF16, K_PBF16, pick_bf16, bf16_to_f32, both_halves, in->op_sel, in->op_sel_hi,
+	 in->neg_hi)
+DOT2_F32(V_DOT2ACC_F32_F16, K_PF16, pick_f16, f16_to_f32, both_halves, 0, 7, in->neg)
 
 /* VOP3 forms with a 16-bit addend and result, whose halves op_sel picks; neg and abs act on both
  * halves of sources 0 and 1. */
@@ -309,34 +323,46 @@ static inline v32u abs_pair(const struct isa_insn *in, v32u raw, unsigned i)
 	return in->abs >> i & 1 ? raw & 0x7fff7fffu : raw;
 }
 
+/* Rounds to nearest and keeps denormals whatever MODE says (RDNA3.5 ISA, "Round and denormal modes").
+ * No output modifier but clamp. */
 VALU_SEM(V_DOT2_F16_F16)
 {
 	struct valu v;
 
-	valu_begin(&v, x, in, MODS_FLT16, MODE_F64, 0);
-	const v32u s0 = abs_pair(in, *valu_src(&v, 0, K_PF16), 0);
-	const v32u s1 = abs_pair(in, *valu_src(&v, 1, K_PF16), 1);
-	v32f r = f16_to_f32(*valu_src(&v, 2, K_F16));
+	valu_begin(&v, x, in, MODS_FLT16, 0, 0);
+	const v32u s0 = abs_pair(in, both_halves(in, 0, *valu_src(&v, 0, K_PF16)), 0);
+	const v32u s1 = abs_pair(in, both_halves(in, 1, *valu_src(&v, 1, K_PF16)), 1);
+	v32f r = f16_to_f32(*valu_src(&v, 2, K_M16));
 
 	for (unsigned h = 0; h < 2; h++)
-		r = valu_fma(f16_to_f32(pick_f16(&v, s0, 0, h ? 7 : 0, in->neg)),
-			     f16_to_f32(pick_f16(&v, s1, 1, h ? 7 : 0, in->neg)), r);
+		r = valu_fma(f16_to_f32(pick_bf16(&v, s0, 0, h ? 7 : 0, in->neg)),
+			     f16_to_f32(pick_bf16(&v, s1, 1, h ? 7 : 0, in->neg)), r);
 	x->approximated++;
-	valu_out_f16(&v, r);
+	if (in->clamp)
+		r = valu_clamp01(&v, r);
+	valu_out(&v, K_B16, f32_to_f16_rne(r));
 }
 
+static inline v32u flush_bf16(v32u h)
+{
+	return usel((h & 0x7f80u) == 0u, h & 0x8000u, h);
+}
+
+/* Rounds to nearest and knows no denormals. */
 VALU_SEM(V_DOT2_BF16_BF16)
 {
 	struct valu v;
 
 	valu_begin(&v, x, in, MODS_FLT16, 0, 0);
-	const v32u s0 = abs_pair(in, *valu_src(&v, 0, K_PBF16), 0);
-	const v32u s1 = abs_pair(in, *valu_src(&v, 1, K_PBF16), 1);
-	v32f r = bf16_to_f32(*valu_src(&v, 2, K_BF16));
+	const v32u s0 = abs_pair(in, both_halves(in, 0, *valu_src(&v, 0, K_PBF16)), 0);
+	const v32u s1 = abs_pair(in, both_halves(in, 1, *valu_src(&v, 1, K_PBF16)), 1);
+	v32f r = bf16_to_f32(flush_bf16(*valu_src(&v, 2, K_BF16) & 0xffffu));
 
 	for (unsigned h = 0; h < 2; h++)
-		r = valu_fma(bf16_to_f32(pick_bf16(&v, s0, 0, h ? 7 : 0, in->neg)),
-			     bf16_to_f32(pick_bf16(&v, s1, 1, h ? 7 : 0, in->neg)), r);
+		r = valu_fma(bf16_to_f32(flush_bf16(pick_bf16(&v, s0, 0, h ? 7 : 0, in->neg))),
+			     bf16_to_f32(flush_bf16(pick_bf16(&v, s1, 1, h ? 7 : 0, in->neg))), r);
 	x->approximated++;
-	valu_out(&v, K_B16, f32_to_bf16(r));
+	if (in->clamp)
+		r = valu_clamp01(&v, r);
+	valu_out(&v, K_B16, flush_bf16(f32_to_bf16(r)));
 }

@@ -38,8 +38,20 @@ static inline v32d f64_max(v32d a, v32d b, bool ieee)
 	return minmax64(a, b, a == b ? z : n, ieee);
 }
 
-VOP_F64(V_MIN_F64, 2, f64_min(a, b, valu_ieee(x)))
-VOP_F64(V_MAX_F64, 2, f64_max(a, b, valu_ieee(x)))
+#define PICK64(NAME, FN)                                                                           \
+	VALU_SEM(NAME)                                                                             \
+	{                                                                                          \
+		struct valu v;                                                                     \
+                                                                                                   \
+		valu_begin(&v, x, in, MODS_FLT, MODE_F64, 0);                                      \
+		v.selects = true;                                                                  \
+		const v32d a = (v32d)valu_src64(&v, 0, true);                                      \
+		const v32d b = (v32d)valu_src64(&v, 1, true);                                      \
+		valu_out64(&v, true, (v32q)FN(a, b, valu_ieee(x)));                                \
+	}
+
+PICK64(V_MIN_F64, f64_min)
+PICK64(V_MAX_F64, f64_max)
 
 VOP_F64(V_TRUNC_F64, 1, __builtin_elementwise_trunc(a))
 VOP_F64(V_CEIL_F64, 1, __builtin_elementwise_ceil(a))
@@ -181,9 +193,9 @@ VALU_SEM(V_DIV_FMAS_F64)
 	uint32_t vcc = x->w->s[OPR_VCC_LO + x->half];
 
 	valu_begin(&v, x, in, MODS_FLT, MODE_F64, 64);
-	const v32d a = (v32d)valu_src64(&v, 0, true);
-	const v32d b = (v32d)valu_src64(&v, 1, true);
-	const v32d c = (v32d)valu_src64(&v, 2, true);
+	const v32d a = (v32d)valu_src64_bits(&v, 0);
+	const v32d b = (v32d)valu_src64_bits(&v, 1);
+	const v32d c = (v32d)valu_src64_bits(&v, 2);
 	v32d r = __builtin_elementwise_fma(a, b, c);
 
 	/* 2^128 up or down by the size of S2, where the manual says 2^64. */

@@ -22,13 +22,13 @@ VOP_F32(V_MUL_DX9_ZERO_F32, 2, fsel(either_zero(a, b), splatf(0.0f), a *b))
 VOP_F32(V_FMA_DX9_ZERO_F32, 3, fsel(either_zero(a, b), c, valu_fma(a, b, c)))
 VOP_F32(V_FMAC_DX9_ZERO_F32, 3, fsel(either_zero(a, b), c, valu_fma(a, b, c)))
 
-VOP_F32(V_MIN_F32, 2, f32_min(a, b, IEEE))
-VOP_F32(V_MAX_F32, 2, f32_max(a, b, IEEE))
-VOP_F32(V_MIN3_F32, 3, f32_min(f32_min(a, b, IEEE), c, IEEE))
-VOP_F32(V_MAX3_F32, 3, f32_max(f32_max(a, b, IEEE), c, IEEE))
-VOP_F32(V_MED3_F32, 3, f32_med3(a, b, c, IEEE))
-VOP_F32(V_MAXMIN_F32, 3, f32_min(f32_max(a, b, IEEE), c, IEEE))
-VOP_F32(V_MINMAX_F32, 3, f32_max(f32_min(a, b, IEEE), c, IEEE))
+VOP_F32_PICK(V_MIN_F32, 2, f32_min(a, b, IEEE))
+VOP_F32_PICK(V_MAX_F32, 2, f32_max(a, b, IEEE))
+VOP_F32_PICK(V_MIN3_F32, 3, f32_min(f32_min(a, b, IEEE), c, IEEE))
+VOP_F32_PICK(V_MAX3_F32, 3, f32_max(f32_max(a, b, IEEE), c, IEEE))
+VOP_F32_PICK(V_MED3_F32, 3, f32_med3(a, b, c, IEEE))
+VOP_F32_PICK(V_MAXMIN_F32, 3, f32_min(f32_max(a, b, IEEE), c, IEEE))
+VOP_F32_PICK(V_MINMAX_F32, 3, f32_max(f32_min(a, b, IEEE), c, IEEE))
 
 VOP_F32(V_TRUNC_F32, 1, __builtin_elementwise_trunc(a))
 VOP_F32(V_CEIL_F32, 1, __builtin_elementwise_ceil(a))
@@ -156,15 +156,16 @@ static v32f fma_scaled(v32f fa, v32f fb, v32f fc, v32d k)
 	return __builtin_convertvector((v32d)rb * k, v32f);
 }
 
+/* Denormal inputs are never flushed, results as MODE says. */
 VALU_SEM(V_DIV_FMAS_F32)
 {
 	struct valu v;
 	uint32_t vcc = x->w->s[OPR_VCC_LO + x->half];
 
 	valu_begin(&v, x, in, MODS_F32, MODE_F32, 32);
-	const v32f a = F(*valu_src(&v, 0, K_F32));
-	const v32f b = F(*valu_src(&v, 1, K_F32));
-	const v32f c = F(*valu_src(&v, 2, K_F32));
+	const v32f a = F(*valu_src(&v, 0, K_M32));
+	const v32f b = F(*valu_src(&v, 1, K_M32));
+	const v32f c = F(*valu_src(&v, 2, K_M32));
 	v32f r = valu_fma(a, b, c);
 
 	/* The manual says 2^32; hardware scales by 2^64, up or down by the size of S2. */

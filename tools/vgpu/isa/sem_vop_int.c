@@ -15,7 +15,20 @@ VALU_SEM(V_PIPEFLUSH)
 	(void)in;
 }
 
-VOP_B32(V_MOV_B32, 1, a)
+/* neg and abs are good on moves of floats (RDNA3.5 ISA, "Input operand modifiers"). */
+static inline void move(struct isa_exec *x, const struct isa_insn *in)
+{
+	struct valu v;
+
+	valu_begin(&v, x, in, MODS_INT, 0, 0);
+	valu_out(&v, K_B32, *valu_src(&v, 0, K_M32));
+}
+
+VALU_SEM(V_MOV_B32)
+{
+	move(x, in);
+}
+
 VOP_B32(V_NOT_B32, 1, ~a)
 VOP_B32(V_BFREV_B32, 1, __builtin_elementwise_bitreverse(a))
 VOP_B32(V_AND_B32, 2, a &b)
@@ -87,8 +100,21 @@ static inline v32u funnel(v32u a, v32u b, v32u n)
 	return (b >> n) | (a << 1 << (31u - n));
 }
 
-VOP_B32(V_ALIGNBIT_B32, 3, funnel(a, b, c & 31u))
-VOP_B32(V_ALIGNBYTE_B32, 3, funnel(a, b, (c & 3u) << 3))
+/* The count is a 16-bit source: op_sel[2] picks its half. */
+#define VOP_FUNNEL(NAME, COUNT)                                                                    \
+	VALU_SEM(NAME)                                                                             \
+	{                                                                                          \
+		struct valu v;                                                                     \
+                                                                                                   \
+		valu_begin(&v, x, in, MODS_INT16, 0, 0);                                           \
+		const v32u a = *valu_src(&v, 0, K_B32);                                            \
+		const v32u b = *valu_src(&v, 1, K_B32);                                            \
+		const v32u c = *valu_src(&v, 2, K_B16);                                            \
+		valu_out(&v, K_B32, funnel(a, b, COUNT));                                          \
+	}
+
+VOP_FUNNEL(V_ALIGNBIT_B32, c & 31u)
+VOP_FUNNEL(V_ALIGNBYTE_B32, (c & 3u) << 3)
 
 /* Byte k of v_perm_b32's result: selectors 0-3 take b's bytes, 4-7 a's, 8-11 the sign of byte
  * 1, 3, 5, 7 of {a, b}, 12 zero, above 0xff. */
@@ -132,32 +158,42 @@ VALU_SEM(V_SWAP_B32)
 	valu_write(s, m, dv);
 }
 
-/* Register numbers moved by M0; one past the allocation is v0, as for any VGPR. */
+/* Register numbers moved by M0; what is past the allocation stays there. */
+static inline uint16_t relative(unsigned code, uint32_t by)
+{
+	uint64_t r = (uint64_t)code + by;
+
+	return r < OPR_NONE ? (uint16_t)r : OPR_NONE;
+}
+
+static inline void move_relative(struct isa_exec *x, const struct isa_insn *in, uint32_t src,
+				 uint32_t dst)
+{
+	struct isa_insn t = *in;
+
+	t.dst = relative(in->dst, dst);
+	t.src[0] = in->src[0] < OPR_VGPR0 ? in->src[0] : relative(in->src[0], src);
+	move(x, &t);
+}
+
 VALU_SEM(V_MOVRELS_B32)
 {
-	valu_write(isa_vgpr(x, in->dst), isa_exec_mask(x),
-		   *isa_vgpr(x, in->src[0] + x->w->s[OPR_M0]));
+	move_relative(x, in, x->w->s[OPR_M0], 0);
 }
 
 VALU_SEM(V_MOVRELD_B32)
 {
-	valu_write(isa_vgpr(x, in->dst + x->w->s[OPR_M0]), isa_exec_mask(x),
-		   isa_vread(x, in, in->src[0]));
+	move_relative(x, in, 0, x->w->s[OPR_M0]);
 }
 
 VALU_SEM(V_MOVRELSD_B32)
 {
-	uint32_t m0 = x->w->s[OPR_M0];
-
-	valu_write(isa_vgpr(x, in->dst + m0), isa_exec_mask(x), *isa_vgpr(x, in->src[0] + m0));
+	move_relative(x, in, x->w->s[OPR_M0], x->w->s[OPR_M0]);
 }
 
 VALU_SEM(V_MOVRELSD_2_B32)
 {
-	uint32_t m0 = x->w->s[OPR_M0];
-
-	valu_write(isa_vgpr(x, in->dst + (m0 >> 16 & 0x3ff)), isa_exec_mask(x),
-		   *isa_vgpr(x, in->src[0] + (m0 & 0x3ff)));
+	move_relative(x, in, x->w->s[OPR_M0] & 0x3ff, x->w->s[OPR_M0] >> 16 & 0x3ff);
 }
 
 VALU_SEM(V_SWAPREL_B32)

@@ -182,6 +182,12 @@ v32f valu_clamp01_at(const struct valu *v, const v32f *r)
 	return clamp32(v, *r);
 }
 
+/* With an output modifier no zero is negative. */
+static v32u unsigned_zero32(v32u r)
+{
+	return usel(r == 0x80000000u, splat(0), r);
+}
+
 static void write_half(struct valu *v, v32u r)
 {
 	v32u *d = valu_dst(v);
@@ -204,11 +210,13 @@ void valu_out_slow(struct valu *v, enum valu_kind kind, const v32u *rp)
 		float k = omod_factor(v, dn);
 
 		if (k != 1.0f)
-			r = U(F(r) * k + 0.0f);
+			r = U(F(r) * k);
 		if (v->in->clamp)
 			r = U(clamp32(v, F(r)));
-		if (!(dn & 2))
+		if (!(dn & 2) && (!v->selects || k != 1.0f))
 			r = flush32(r);
+		if (k != 1.0f)
+			r = unsigned_zero32(r);
 	}
 	if (kind == K_B16)
 		write_half(v, r);
@@ -225,12 +233,14 @@ static void out_f16(struct valu *v, const v32f *rp, unsigned rnd)
 
 	valu_reset_round(v);
 	if (k != 1.0f)
-		r = r * k + 0.0f;
+		r = r * k;
 	if (v->in->clamp)
 		r = clamp32(v, r);
 	h = f32_to_f16_rnd(&r, rnd);
-	if (!(dn & 2))
+	if (!(dn & 2) && (!v->selects || k != 1.0f))
 		h = flush16(h);
+	if (k != 1.0f)
+		h = usel(h == 0x8000u, splat(0), h);
 	write_half(v, h);
 }
 
@@ -255,7 +265,7 @@ void valu_out64_slow(struct valu *v, bool is_float, const v32q *rp)
 		float k = omod_factor(v, dn);
 
 		if (k != 1.0f)
-			r = (v32q)((v32d)r * (double)k + 0.0);
+			r = (v32q)((v32d)r * (double)k);
 		if (v->in->clamp) {
 			v32d d = (v32d)r;
 			v32l isnan = d != d;
@@ -264,11 +274,13 @@ void valu_out64_slow(struct valu *v, bool is_float, const v32q *rp)
 			c = c < 1.0 ? c : (v32d)1.0;
 			r = isnan ? (isa_mode(v->x) & MODE_DX10 ? (v32q)0ull : r) : (v32q)c;
 		}
-		if (!(dn & 2))
+		if (!(dn & 2) && (!v->selects || k != 1.0f))
 			r = flush64(r);
+		if (k != 1.0f)
+			r = r == 0x8000000000000000ull ? (v32q)0ull : r;
 	}
-	valu_write(isa_vgpr(v->x, v->in->dst), v->exec, q_lo(r));
-	valu_write(isa_vgpr(v->x, v->in->dst + 1u), v->exec, q_hi(r));
+	isa_vwrite(v->x, v->in->dst, v->exec, q_lo(r));
+	isa_vwrite(v->x, v->in->dst + 1u, v->exec, q_hi(r));
 }
 
 /* ---- lanes of a row --------------------------------------------------------- */

@@ -259,7 +259,8 @@ struct valu {
 	uint16_t signs; /* neg, abs << 8 */
 	bool plain;
 	bool csr_set; /* MXCSR holds another rounding mode */
-	v32u t[4];    /* operands that are not where they lie */
+	bool selects; /* the result is one of the sources: MODE does not flush it */
+	v32u t[4];    /* operands that are not where they lie; [3]: what no register takes */
 };
 
 void valu_set_round(struct valu *v, unsigned rnd);
@@ -292,6 +293,7 @@ static inline void valu_begin(struct valu *v, struct isa_exec *x, const struct i
 	v->base = w->v + (size_t)x->half * v->nvgpr;
 	v->exec = isa_exec_mask(x);
 	v->csr_set = false;
+	v->selects = false;
 	v->signs = (uint16_t)(in->neg | in->abs << 8);
 	v->plain = !(valu_mods(in) & mods) && (isa_mode(x) & mode) == (mode & MODE_KEEPS);
 	if (rnd && valu_unlikely(!v->plain)) {
@@ -369,11 +371,12 @@ static inline void valu_write(v32u *d, uint32_t m, v32u r)
 		*d = usel(isa_spread(m), r, *d);
 }
 
-static inline v32u *valu_dst(const struct valu *v)
+/* A destination past the allocation is not written. */
+static inline v32u *valu_dst(struct valu *v)
 {
 	unsigned r = v->in->dst - OPR_VGPR0;
 
-	return &v->base[valu_likely(r < v->nvgpr) ? r : 0];
+	return valu_likely(r < v->nvgpr) ? &v->base[r] : &v->t[3];
 }
 
 /* 32-bit results, and 16-bit integer results (merged into the half op_sel[3] names). */
@@ -449,10 +452,12 @@ static inline bool valu_ieee(const struct isa_exec *x)
 
 v32f valu_med3_nan(v32f a, v32f b, v32f c, v32f r, bool ieee);
 
+/* The larger of the two that are left without the maximum. Zeros of either sign are equal when that
+ * is looked for, as in the manual. */
 static inline v32f f32_med3(v32f a, v32f b, v32f c, bool ieee)
 {
-	v32f hi = f32_max(a, b, ieee), lo = f32_min(a, b, ieee);
-	v32f r = f32_max(lo, f32_min(hi, c, ieee), ieee);
+	v32f ab = f32_max(a, b, ieee), top = f32_max(ab, c, ieee);
+	v32f r = fsel(top == a, f32_max(b, c, ieee), fsel(top == b, f32_max(a, c, ieee), ab));
 
 	return valu_unlikely(valu_any((a != a) | (b != b) | (c != c)))
 		       ? valu_med3_nan(a, b, c, r, ieee)
@@ -538,6 +543,19 @@ static inline v32f valu_fma(v32f a, v32f b, v32f c)
 		struct valu v;                                                                     \
                                                                                                    \
 		valu_begin(&v, x, in, MODS_F32, MODE_F32, 32);                                     \
+		VALU_SRCS(N, F, v32f, K_F32, K_F32, K_F32);                                        \
+		valu_out(&v, K_F32, U(__VA_ARGS__));                                               \
+	}
+
+/* The same for what picks one of its sources. Denormals obey the control of inputs alone (RDNA3.5
+ * ISA, notes on V_MIN_F32). */
+#define VOP_F32_PICK(NAME, N, ...)                                                                 \
+	VALU_SEM(NAME)                                                                             \
+	{                                                                                          \
+		struct valu v;                                                                     \
+                                                                                                   \
+		valu_begin(&v, x, in, MODS_F32, MODE_F32, 0);                                      \
+		v.selects = true;                                                                  \
 		VALU_SRCS(N, F, v32f, K_F32, K_F32, K_F32);                                        \
 		valu_out(&v, K_F32, U(__VA_ARGS__));                                               \
 	}
