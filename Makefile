@@ -1,7 +1,8 @@
 # barewave: one build. `make help` lists the targets.
 #
 # Rooms are folders; every .c in a room belongs to it, so adding a file needs
-# no change here. SAN=1 builds everything under build/san with ASan and UBSan.
+# no change here. SAN=1 builds everything under build/san with ASan and UBSan, DEBUG=1 under build/debug
+# with the driver's debug checks (docs/memory.md).
 
 CC       := clang-19
 LD_GPU   := ld.lld-19
@@ -20,11 +21,16 @@ else
 CRITERION := -lcriterion
 endif
 
+ifeq ($(DEBUG),1)
+B        := build/debug
+DEFS     := -DBAREWAVE_DEBUG
+endif
+
 PKGS     := libdrm_amdgpu libelf libdw msgpack jansson libzstd
 PKGINC    = $(shell pkg-config --cflags $(PKGS))
 PKGLIB    = $(shell pkg-config --libs $(PKGS))
 
-STD      := -std=gnu11 -D_GNU_SOURCE -I. -pthread
+STD      := -std=gnu11 -D_GNU_SOURCE $(DEFS) -I. -pthread
 # The interpreter is written over 32-lane vectors; x86-64-v3 is checked at start-up.
 VGPUARCH := -march=x86-64-v3
 DEPS      = -MMD -MP
@@ -62,7 +68,7 @@ KFLAGS   := -target amdgcn-amd-amdhsa -mcpu=gfx1151 -nogpulib -O3 -std=gnu11 -ff
 # tests/e2e_*.c    run the built programs
 UNIT     := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/unit_*.c))
 VGPUT    := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/vgpu_*.c))
-VIRT     := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/virt_*.c))
+VIRT     := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/virt_*.c)) $(B)/tests/virt_guard
 E2E      := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/e2e_*.c))
 RUNNERS  := $(patsubst tests/runners/%.c,$(B)/tests/%,$(wildcard tests/runners/*.c))
 TESTS    := $(UNIT) $(VGPUT) $(VIRT) $(E2E)
@@ -197,6 +203,16 @@ $(B)/tests/unit_%: tests/unit_%.c $(B)/libbarewave.a
 $(B)/tests/virt_%: tests/virt_%.c $(B)/libbarewave.a
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(PKGINC) $(DEPS) $< $(B)/libbarewave.a $(PKGLIB) -lcriterion -lm -o $@
+
+# The debug build's checks in one program of the ordinary build: memory/ and who calls it, once more.
+GUARDED  := $(patsubst %.c,$(B)/guarded/%.o,$(wildcard memory/*.c engine/*.c queues/*.c))
+$(B)/guarded/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(STD) -DBAREWAVE_DEBUG $(CFLAGS) $(WARN) $(PKGINC) $(DEPS) -c $< -o $@
+
+$(B)/tests/virt_guard: tests/visible/guard.c $(GUARDED) $(B)/libbarewave.a
+	@mkdir -p $(@D)
+	$(CC) $(STD) -DBAREWAVE_DEBUG $(CFLAGS) $(WARN) -Wno-missing-prototypes $(PKGINC) $(DEPS) $< $(GUARDED) $(B)/libbarewave.a $(PKGLIB) -lcriterion -lm -Wl,--wrap=signal_wait -o $@
 
 $(B)/tests/vgpu_%: tests/vgpu_%.c $(B)/libvgpu_core.a
 	@mkdir -p $(@D)

@@ -25,6 +25,8 @@ int co_load(struct memory *m, const struct codeobj *co, const char *owner, struc
 		.executable = true,
 		.grain = 4096, /* segments keep their places in a page */
 		.host = true,
+		/* Whether a program has data of its own that it writes is not asked. */
+		.uses = BO_HOST_WRITES | BO_DEVICE_READS | BO_HOST_DECLARED,
 	};
 	struct co_program *p = calloc(1, sizeof(*p));
 	uint8_t *mem;

@@ -102,8 +102,10 @@ static int make_scopes(struct engine *e, char *err, size_t errlen)
 	return ret < 0 ? refuse(err, errlen, ret, "%s", strerror(-ret)) : 0;
 }
 
-static int make_buffers(struct engine *e, char *err, size_t errlen)
+static int make_buffers(struct engine *e, const struct load_opts *o, char *err, size_t errlen)
 {
+	const bool copied = o->copy != LOAD_HOST;
+
 	for (unsigned i = 0; i < PLAN_BO_COUNT; i++) {
 		const struct plan_bo *b = &e->plan->bo[i];
 		struct bo_desc d = {
@@ -115,6 +117,7 @@ static int make_buffers(struct engine *e, char *err, size_t errlen)
 			.readonly = b->readonly,
 			.host = true,
 			.scope = i == PLAN_WEIGHTS || i == PLAN_TABLES ? e->model : e->context,
+			.uses = plan_uses(e->plan, i, copied),
 		};
 		int ret = b->bytes ? bo_create(e->dev->memory, &d, &e->bo[i]) : 0;
 
@@ -304,7 +307,7 @@ static int bring_up(struct engine *e, const struct engine_opts *o, char *err, si
 	if (ret >= 0 && o->strict && hold_to_plan(e) < 0)
 		ret = refuse(err, errlen, -ENOMEM, "out of memory");
 	if (ret >= 0)
-		ret = make_buffers(e, err, errlen);
+		ret = make_buffers(e, &o->load, err, errlen);
 	if (ret >= 0)
 		ret = programs_load(e->programs, e->dev->memory, err, errlen);
 	if (ret < 0)
@@ -390,12 +393,15 @@ static int run_segment(struct engine *e, const struct shape *s, uint32_t slot, u
 		       char *err, size_t errlen)
 {
 	uint32_t last = first;
+	/* Named by its last kernel. */
+	struct bo_work work = {.number = e->step};
 	struct queue_fault fault;
 	struct queue_batch b;
 	int ret;
 
 	while (!s->pg->node[last].segment_last)
 		last++;
+	work.what = s->pg->node[last].claim.kernel;
 	ret = queue_begin(e->dev->queue, last - first + 1, &b);
 	if (ret < 0)
 		return refuse(err, errlen, ret, "the ring has no room for %u packets: %s",
@@ -403,9 +409,12 @@ static int run_segment(struct engine *e, const struct shape *s, uint32_t slot, u
 	signal_set(e->signal, 1);
 	for (uint32_t i = first; i <= last; i++)
 		queue_dispatch(&b, &s->packets[slot][i]);
-	for (unsigned i = 0; i < PLAN_BO_COUNT; i++)
+	for (unsigned i = 0; i < PLAN_BO_COUNT; i++) {
 		if (e->bo[i] && device_writes(i))
-			bo_device_writes(e->bo[i]);
+			bo_device_writes(e->bo[i], &work);
+		else if (BO_DEBUG && e->bo[i])
+			bo_device_reads(e->bo[i], 0, bo_size(e->bo[i]), &work);
+	}
 	queue_commit(&b);
 	/* The acquire of this wait is what makes the device's stores readable below. */
 	ret = signal_wait(e->dev->queue, e->signal, 1, e->timeout_ns, &fault);
@@ -415,7 +424,7 @@ static int run_segment(struct engine *e, const struct shape *s, uint32_t slot, u
 	if (ret < 0)
 		return refuse(err, errlen, ret, "%s", ret == -EFAULT ? fault.text : strerror(-ret));
 	for (unsigned i = 0; i < PLAN_BO_COUNT; i++)
-		if (e->bo[i] && device_writes(i))
+		if (e->bo[i] && (BO_DEBUG || device_writes(i)))
 			bo_publish(e->bo[i]);
 	return (int)last + 1;
 }

@@ -130,6 +130,7 @@ static int device_open(struct work *w)
 		.grain = 4096,
 		.host = true,
 		.readonly = true,
+		.uses = BO_HOST_WRITES | BO_DEVICE_READS | BO_DECLARED,
 	};
 	int rc;
 
@@ -157,6 +158,8 @@ static int device_wait(struct work *w)
 		rc = signal_wait(l->dev->queue, l->signal, 1, l->timeout_ns, &fault);
 	w->submission = 0;
 	w->kernel_flies = false;
+	if (rc == 0 && w->staging)
+		bo_publish(w->staging);
 	if (rc < 0)
 		snprintf(w->err, w->errlen, "copying weights: %s",
 			 why[0]          ? why
@@ -208,6 +211,8 @@ static int device_copy(struct work *w, uint64_t dst, uint32_t half, uint64_t byt
 
 	if (rc < 0)
 		return rc;
+	bo_device_reads(w->staging, half * part_bytes(&l->o), bytes,
+			&(struct bo_work){.what = "copy of weights"});
 	if (l->o.copy == LOAD_KERNEL) {
 		rc = kernel_copy(w, dst, half, bytes);
 	} else {
@@ -284,7 +289,9 @@ int load_run(struct load *l, struct load_item *items, uint32_t n, char *err, siz
 				       w.n, &reader, err, errlen);
 	if (rc == 0) {
 		w.reader = reader;
-		bo_device_writes(l->weights);
+		/* By the host it goes straight there. */
+		if (l->o.copy != LOAD_HOST)
+			bo_device_writes(l->weights, &(struct bo_work){.what = "copy of weights"});
 		rc = loop(&w);
 		if (rc == 0)
 			bo_publish(l->weights);

@@ -129,6 +129,9 @@ struct plan_opts {
  * -EINVAL (err: one line), -ENOMEM, -EOVERFLOW. */
 int plan_create(const struct graph *const *graphs, uint32_t n_graphs, const struct plan_opts *o,
 		struct plan **out, char *err, size_t errlen);
+/* What is done with buffer id, enum bo_use, all of it: by the nodes on the device and those on the CPU,
+ * and by the load, whose weights the device copies or the host writes. */
+unsigned plan_uses(const struct plan *p, enum plan_bo_id id, bool device_copies);
 void plan_free(struct plan *p);
 
 /* Adds count buffers of bytes each to the footprint under an owner (a string that stays). For

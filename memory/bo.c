@@ -1,5 +1,4 @@
 /* Buffer objects: made, placed, shared, given back. */
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -100,7 +99,18 @@ void bo_enter(const struct bo *b, enum ledger_kind kind)
 				   .readonly = b->readonly,
 				   .executable = b->executable,
 				   .host = b->host != NULL,
+				   .uses = kind == LEDGER_USE ? (uint8_t)b->uses_known : 0,
 			   });
+}
+
+void bo_enter_uses(struct bo *b)
+{
+	unsigned uses = atomic_load_explicit(&b->uses, memory_order_relaxed);
+
+	if (uses == b->uses_known)
+		return;
+	b->uses_known = uses;
+	bo_enter(b, LEDGER_USE);
 }
 
 /* ---- address space -------------------------------------------------------------- */
@@ -250,11 +260,12 @@ static struct bo *bo_new(struct memory *m, const struct bo_desc *d, int *rc)
 	b->coherence = d->coherence;
 	b->readonly = d->readonly;
 	b->executable = d->executable;
+	atomic_init(&b->uses, d->uses);
 	b->asked = d->size;
 	b->size = (d->size + BO_PAGE - 1) & ~(BO_PAGE - 1);
 	if (d->guard & BO_GUARD_END)
 		b->shift = (b->size - b->asked) & ~(grain - 1);
-	/* alloc, map, unmap, free: room for a whole life, so that giving back never fails. */
+	/* alloc, map, uses, unmap, free: room for a whole life, so that giving back never fails. */
 	*rc = memory_ledger_room(m, 0);
 	if (*rc == 0) {
 		b->owner = ledger_owner(m->ledger, d->owner);
@@ -277,6 +288,7 @@ static void bo_live(struct bo *b, struct mem_scope *scope, enum ledger_kind kind
 	b->generation = ++m->generation;
 	bo_enter(b, kind);
 	bo_enter(b, LEDGER_MAP);
+	bo_enter_uses(b);
 	b->next = m->bos;
 	if (b->next)
 		b->next->prev = b;
@@ -348,8 +360,11 @@ int bo_destroy_locked(struct bo *b)
 		if (rc < 0)
 			return rc; /* -EBUSY: a queue holds it; nothing has changed */
 		b->gpu_mapped = false;
+		bo_enter_uses(b);
 		bo_enter(b, LEDGER_UNMAP);
 	}
+	if (BO_DEBUG)
+		bo_guard_open(b);
 	if (b->cpu_mapped && m->rules && m->rules->poison_free && b->placement != BO_DOORBELL)
 		memset(b->host, m->rules->free_byte, b->size);
 	unmap_cpu(b);
@@ -441,38 +456,6 @@ out_bo:
 out:
 	memory_unlock(m);
 	return rc;
-}
-
-/* ---- host visibility ------------------------------------------------------------------ */
-
-void bo_device_writes(struct bo *b)
-{
-	atomic_store_explicit(&b->dirty, true, memory_order_relaxed);
-}
-
-void bo_publish(struct bo *b)
-{
-	/* The acquire that makes the device's stores readable was the wait's; on this APU nothing
-	 * is left to invalidate. pairs with the load in bo_published() of whichever thread reads.
-	 */
-	atomic_store_explicit(&b->dirty, false, memory_order_release);
-}
-
-bool bo_published(const struct bo *b)
-{
-	return !atomic_load_explicit(&b->dirty, memory_order_acquire);
-}
-
-const void *bo_read(const struct bo *b, uint64_t offset)
-{
-	assert(bo_published(b) && "host read before bo_publish()");
-	return (const char *)b->host + b->shift + offset;
-}
-
-void *bo_write(struct bo *b, uint64_t offset)
-{
-	assert(bo_published(b) && "host write before bo_publish()");
-	return (char *)b->host + b->shift + offset;
 }
 
 /* ---- questions ------------------------------------------------------------------------ */

@@ -256,6 +256,7 @@ void ledger_enter(struct ledger *l, const struct ledger_record *r)
 	case LEDGER_UNMAP:
 	case LEDGER_EXPORT:
 	case LEDGER_PLACE:
+	case LEDGER_USE:
 		break;
 	}
 	append(l, &(struct ledger_entry){
@@ -266,7 +267,7 @@ void ledger_enter(struct ledger *l, const struct ledger_record *r)
 			  .size = r->size,
 			  .handle = r->handle,
 			  .asked = r->asked,
-			  .identity = r->identity,
+			  .identity = r->kind == LEDGER_USE ? r->uses : r->identity,
 			  .generation = r->generation,
 			  .placement = r->placement,
 			  .coherence = r->coherence,
@@ -298,7 +299,8 @@ uint64_t ledger_read(const struct ledger *l, uint64_t first, struct ledger_recor
 			.generation = e->generation,
 			.kind = (enum ledger_kind)e->kind,
 			.asked = e->asked,
-			.identity = e->identity,
+			.identity = e->kind == LEDGER_USE ? 0 : e->identity,
+			.uses = e->kind == LEDGER_USE ? (uint8_t)e->uses : 0,
 			.placement = e->placement,
 			.coherence = e->coherence,
 			.scope = e->scope,

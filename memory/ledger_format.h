@@ -13,7 +13,7 @@
 
 #define LEDGER_NAME         "barewave-ledger"
 #define LEDGER_MAGIC        "BWLEDGER"
-#define LEDGER_VERSION      1u
+#define LEDGER_VERSION      2u /* 2: kind USE */
 #define LEDGER_HEADER_BYTES 4096u
 #define LEDGER_NAME_BYTES   56u
 
@@ -40,6 +40,13 @@ _Static_assert(sizeof(struct ledger_header) <= LEDGER_HEADER_BYTES, "header is o
 #define LEDGER_FLAG_EXECUTABLE 2u
 #define LEDGER_FLAG_HOST       4u
 
+#define LEDGER_USE_DEVICE_READS    1u
+#define LEDGER_USE_DEVICE_WRITES   2u
+#define LEDGER_USE_HOST_READS      4u
+#define LEDGER_USE_HOST_WRITES     8u
+#define LEDGER_USE_DEVICE_DECLARED 16u /* the device does nothing else with it */
+#define LEDGER_USE_HOST_DECLARED   32u
+
 struct ledger_entry {
 	uint32_t kind;
 	uint32_t owner; /* its number */
@@ -49,7 +56,10 @@ struct ledger_entry {
 			uint64_t va, size; /* of the mapping, whole pages; PLACE: of the thing */
 			uint64_t handle;   /* the kernel's */
 			uint64_t asked;    /* bytes asked for, before rounding */
-			uint64_t identity; /* PLACE: equal for equal content, else 0 */
+			union {
+				uint64_t identity; /* PLACE: equal for equal content */
+				uint64_t uses;     /* USE: LEDGER_USE_*, all of them so far */
+			}; /* else 0 */
 			uint32_t generation;
 			uint8_t placement, coherence, scope, flags;
 		};

@@ -6,6 +6,10 @@
 
 #include "memory/ledger_view.h"
 
+#define USES                                                                                       \
+	(LEDGER_USE_DEVICE_READS | LEDGER_USE_DEVICE_WRITES | LEDGER_USE_HOST_READS |              \
+	 LEDGER_USE_HOST_WRITES | LEDGER_USE_DEVICE_DECLARED | LEDGER_USE_HOST_DECLARED)
+
 struct parse {
 	struct ledger_view *v;
 	uint64_t entries, at;    /* which one is looked at */
@@ -151,6 +155,11 @@ static int step(struct parse *p, const struct ledger_entry *e)
 	case LEDGER_EXPORT:
 		b->exports++;
 		return 0;
+	case LEDGER_USE:
+		if (v->header.version < 2 || e->uses & ~(uint64_t)USES)
+			return bad(p, "uses", e->uses, "bits of LEDGER_USE_*, in version 2");
+		b->uses |= (uint32_t)e->uses;
+		return 0;
 	case LEDGER_FREE:
 		return death(p, b, ns);
 	case LEDGER_PLACE:
@@ -158,7 +167,7 @@ static int step(struct parse *p, const struct ledger_entry *e)
 			e->owner, p->by_generation[e->generation] - 1, e->va, e->size, e->identity};
 		return 0;
 	}
-	return bad(p, "kind", e->kind, "one of 0 to 8 and 255");
+	return bad(p, "kind", e->kind, "one of 0 to 9 and 255");
 }
 
 int ledger_view_parse(const void *image, size_t bytes, struct ledger_view **out, char *why,
@@ -179,13 +188,14 @@ int ledger_view_parse(const void *image, size_t bytes, struct ledger_view **out,
 		snprintf(why, why_len, "it does not start with \"" LEDGER_MAGIC "\"");
 		return -EINVAL;
 	}
-	if (h.version != LEDGER_VERSION || h.header_bytes < sizeof(h) || h.header_bytes > bytes ||
-	    h.entry_bytes < sizeof(struct ledger_entry) || h.entry_bytes > 4096) {
-		snprintf(
-			why, why_len,
-			"ledger version %u, header of %u bytes, entries of %u; wanted: version %u, "
-			"a header within the file, entries of 64 to 4096",
-			h.version, h.header_bytes, h.entry_bytes, LEDGER_VERSION);
+	if (!h.version || h.version > LEDGER_VERSION || h.header_bytes < sizeof(h) ||
+	    h.header_bytes > bytes || h.entry_bytes < sizeof(struct ledger_entry) ||
+	    h.entry_bytes > 4096) {
+		snprintf(why, why_len,
+			 "ledger version %u, header of %u bytes, entries of %u; wanted: version 1 "
+			 "to %u, "
+			 "a header within the file, entries of 64 to 4096",
+			 h.version, h.header_bytes, h.entry_bytes, LEDGER_VERSION);
 		return -EINVAL;
 	}
 	room = (bytes - h.header_bytes) / h.entry_bytes;
@@ -274,4 +284,17 @@ uint32_t ledger_view_duplicates(const struct ledger_view *v, struct view_duplica
 	}
 	free(live);
 	return found;
+}
+
+enum view_use ledger_view_use(const struct view_bo *b)
+{
+	const uint32_t all = LEDGER_USE_DEVICE_DECLARED | LEDGER_USE_HOST_DECLARED;
+	bool read = b->uses & (LEDGER_USE_DEVICE_READS | LEDGER_USE_HOST_READS);
+	bool written = b->uses & (LEDGER_USE_DEVICE_WRITES | LEDGER_USE_HOST_WRITES);
+
+	if (read && written)
+		return VIEW_USED;
+	if ((b->uses & all) != all || b->imported || b->exports)
+		return VIEW_UNKNOWN;
+	return written ? VIEW_NEVER_READ : read ? VIEW_NEVER_WRITTEN : VIEW_UNTOUCHED;
 }

@@ -16,6 +16,7 @@ struct view_bo {
 	uint64_t va, size, asked, handle;
 	uint64_t born_ns, died_ns; /* died 0: alive */
 	uint32_t maps, exports;
+	uint32_t uses;                              /* LEDGER_USE_* */
 	uint8_t placement, coherence, scope, flags; /* LEDGER_FLAG_* */
 	bool imported, adopted;
 };
@@ -55,6 +56,10 @@ struct ledger_view {
 int ledger_view_parse(const void *image, size_t bytes, struct ledger_view **out, char *why,
 		      size_t why_len);
 void ledger_view_free(struct ledger_view *v);
+
+/* What the declared uses of a BO come to. Unknown: not all of them were declared, or it is shared. */
+enum view_use { VIEW_UNKNOWN, VIEW_USED, VIEW_NEVER_READ, VIEW_NEVER_WRITTEN, VIEW_UNTOUCHED };
+enum view_use ledger_view_use(const struct view_bo *b);
 
 /* Things of one identity that live in more than one place: fills up to n with pairs (the first of
  * them, and each further one); returns how many there are. */

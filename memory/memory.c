@@ -209,7 +209,7 @@ int memory_limit_check(const struct memory *m, const char *owner, uint64_t bytes
 
 int memory_ledger_room(struct memory *m, unsigned n)
 {
-	return ledger_reserve(m->ledger, 4 * (m->nbos + 1) + n);
+	return ledger_reserve(m->ledger, 6 * (m->nbos + 1) + n);
 }
 
 int memory_adopt(struct memory *m, const char *owner, uint64_t va, uint64_t size, uint64_t handle)

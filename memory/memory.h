@@ -39,6 +39,18 @@ struct mem_scope;
 #define MEM_WINDOW       0x200000000000ull
 #define MEM_WINDOW_BYTES (1ull << 40)
 
+/* What is ever done with a BO, for the ledger: by the device (waves, command processor, copy engine),
+ * by the host. The last two say that the others are all there is of that side. */
+enum bo_use {
+	BO_DEVICE_READS = 1,
+	BO_DEVICE_WRITES = 2,
+	BO_HOST_READS = 4,
+	BO_HOST_WRITES = 8,
+	BO_DEVICE_DECLARED = 16,
+	BO_HOST_DECLARED = 32,
+};
+#define BO_DECLARED (BO_DEVICE_DECLARED | BO_HOST_DECLARED)
+
 struct bo_desc {
 	const char *owner; /* "weights", "kv", "ring", "transient:logits", ...; kept by pointer:
 			      static or outliving the BO */
@@ -61,6 +73,7 @@ struct bo_desc {
 	uint64_t grain;
 	bool random;             /* anywhere in the window, by the rules' seed */
 	struct mem_scope *scope; /* NULL: the process */
+	unsigned uses;           /* enum bo_use, as far as known now; 0: nothing is */
 };
 
 int memory_create(struct kfd *kfd, struct memory **out);
@@ -129,12 +142,40 @@ unsigned memory_reap(struct memory *m);
 /* The host may read what the device writes only after bo_publish(), which follows the wait that
  * acquired it (signal_wait). Between bo_device_writes(), which precedes the doorbell, and
  * bo_publish(), bo_read() and bo_write() fail an assertion (NDEBUG: they do not look). None of the
- * four allocates, locks or enters the kernel. */
-void bo_device_writes(struct bo *bo);
+ * four allocates, locks or enters the kernel.
+ *
+ * A debug build (make DEBUG=1) also catches the plain pointer: a BO the host has mapped is
+ * inaccessible in between, and one the device reads (bo_device_reads) is read-only there; a load or
+ * store that comes too early ends the process with the buffer, the byte, the work and what to call.
+ * Not caught: system calls on such memory (they fail with EFAULT), the kernel's and other
+ * processes' accesses, user memory (BO_USERPTR: to protect it would make the kernel stop the
+ * queues), and, of a range that is read, pages that lie only partly in it. There, both calls enter
+ * the kernel. */
+struct bo_work {
+	const char *what; /* "step, up to kernel finish": static, or outliving the work */
+	uint64_t number;
+};
+#ifdef BAREWAVE_DEBUG
+#define BO_DEBUG 1
+#else
+#define BO_DEBUG 0
+#endif
+void bo_device_writes(struct bo *bo, const struct bo_work *by); /* by NULL: unnamed */
+/* The device will read [offset, offset + bytes) until bo_publish(). Nothing but the debug build looks
+ * at it. */
+void bo_device_reads(struct bo *bo, uint64_t offset, uint64_t bytes, const struct bo_work *by);
 void bo_publish(struct bo *bo);
 const void *bo_read(const struct bo *bo, uint64_t offset);
 void *bo_write(struct bo *bo, uint64_t offset);
 bool bo_published(const struct bo *bo);
+
+/* ---- uses, for the ledger ---- */
+
+/* Enters what is new in uses (enum bo_use). 0 or -ENOMEM. The functions above enter theirs when the
+ * BO goes, or with memory_enter_uses(): none of them waits for memory. */
+int bo_declare(struct bo *bo, unsigned uses);
+unsigned bo_uses(const struct bo *bo); /* so far */
+int memory_enter_uses(struct memory *m);
 
 /* Live and peak bytes by owner, as the ledger has them. */
 struct memory_usage {
@@ -170,6 +211,7 @@ enum ledger_kind {
 	LEDGER_IMPORT, /* as ALLOC, of somebody else's memory */
 	LEDGER_EXPORT,
 	LEDGER_PLACE, /* something with an identity lies inside a BO: a tensor */
+	LEDGER_USE,   /* what is done with a BO: more than was known */
 };
 struct ledger_record {
 	uint64_t ns; /* CLOCK_MONOTONIC */
@@ -181,6 +223,7 @@ struct ledger_record {
 	uint64_t identity; /* PLACE: equal for equal content */
 	uint8_t placement, coherence, scope;
 	bool readonly, executable, host;
+	uint8_t uses; /* USE: enum bo_use, all of them so far */
 };
 /* Copies up to n records from `first` on; returns how many there are in all. */
 uint64_t memory_ledger(const struct memory *m, uint64_t first, struct ledger_record *out,

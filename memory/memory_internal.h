@@ -26,7 +26,9 @@ struct bo {
 	enum bo_coherence coherence;
 	bool readonly, executable;
 	bool cpu_mapped, gpu_mapped;
-	atomic_bool dirty; /* the device may be writing */
+	atomic_bool dirty;   /* the device may be writing */
+	atomic_uint uses;    /* enum bo_use */
+	unsigned uses_known; /* of them the ledger has these */
 	struct mem_scope *scope;
 	struct bo *scope_next;
 	struct bo_fence fence;
@@ -78,6 +80,13 @@ void memory_enter(struct memory *m, const struct ledger_record *r);
 /* -EDQUOT with a reason. */
 int memory_limit_check(const struct memory *m, const char *owner, uint64_t bytes);
 void bo_enter(const struct bo *b, enum ledger_kind kind);
+
+/* guard.c, debug builds only: the host's mapping while the device works on it. */
+void bo_guard_close(struct bo *b, uint64_t offset, uint64_t bytes, bool readable,
+		    const struct bo_work *by);
+void bo_guard_open(struct bo *b);
+/* With the lock held: enters the uses that the ledger does not have. Room was made. */
+void bo_enter_uses(struct bo *b);
 
 /* With the lock held: takes quarantined ranges back that are due, all of them when now is
  * UINT64_MAX. */

@@ -48,7 +48,8 @@ static int trap_install(struct queue_context *c)
 					 .placement = BO_GTT,
 					 .coherence = BO_UNCACHED,
 					 .executable = true,
-					 .host = true},
+					 .host = true,
+					 .uses = BO_HOST_WRITES | BO_HOST_DECLARED},
 		       &c->trap_bo);
 	if (rc < 0)
 		return rc;

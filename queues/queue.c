@@ -7,8 +7,12 @@
 
 static _Atomic uint64_t next_queue_number;
 
+/* Host and device work on these. */
+#define SHARED (BO_HOST_READS | BO_HOST_WRITES | BO_DEVICE_READS | BO_DEVICE_WRITES)
+
+/* Mapped for the host where it uses it at all. */
 static int buffer(struct queue *q, const char *owner, uint64_t bytes, enum bo_placement placement,
-		  enum bo_coherence coherence, bool host, struct bo **out)
+		  enum bo_coherence coherence, unsigned uses, struct bo **out)
 {
 	/* Each its own BO of exactly this size: the kernel compares mappings, not contents. */
 	return bo_create(q->ctx->memory,
@@ -16,7 +20,8 @@ static int buffer(struct queue *q, const char *owner, uint64_t bytes, enum bo_pl
 					   .size = bytes,
 					   .placement = placement,
 					   .coherence = coherence,
-					   .host = host},
+					   .host = uses & (BO_HOST_READS | BO_HOST_WRITES),
+					   .uses = uses},
 			 out);
 }
 
@@ -149,17 +154,20 @@ int queue_create(struct kfd *kfd, struct memory *m, const struct queue_opts *opt
 	if (rc < 0)
 		goto out;
 
-	rc = buffer(q, "ring", q->plan.ring_bytes, BO_GTT, BO_UNCACHED, true, &q->ring_bo);
+	rc = buffer(q, "ring", q->plan.ring_bytes, BO_GTT, BO_UNCACHED, SHARED | BO_DECLARED,
+		    &q->ring_bo);
 	if (rc < 0)
 		goto out;
-	rc = buffer(q, "eop", q->plan.eop_bytes, BO_VRAM, BO_COARSE, false, &q->eop_bo);
+	/* What the device does with this one and the next, and when, is between it and MES. */
+	rc = buffer(q, "eop", q->plan.eop_bytes, BO_VRAM, BO_COARSE, BO_HOST_DECLARED, &q->eop_bo);
 	if (rc < 0)
 		goto out;
-	rc = buffer(q, "save area", q->plan.area_bytes, BO_GTT, BO_UNCACHED, true, &q->area_bo);
+	rc = buffer(q, "save area", q->plan.area_bytes, BO_GTT, BO_UNCACHED,
+		    BO_HOST_WRITES | BO_HOST_DECLARED, &q->area_bo);
 	if (rc < 0)
 		goto out;
 	/* MES wants it in system memory; one queue per page (the kernel pins it for the GART). */
-	rc = buffer(q, "queue", 4096, BO_GTT, BO_UNCACHED, true, &q->page_bo);
+	rc = buffer(q, "queue", 4096, BO_GTT, BO_UNCACHED, SHARED | BO_DECLARED, &q->page_bo);
 	if (rc < 0)
 		goto out;
 	q->ring = bo_host(q->ring_bo);

@@ -96,7 +96,8 @@ int queue_scratch_give(struct queue *q, uint32_t lane_bytes, uint32_t lanes)
 						 .size = p.bytes,
 						 .align = 65536,
 						 .placement = BO_VRAM,
-						 .coherence = BO_COARSE},
+						 .coherence = BO_COARSE,
+						 .uses = BO_HOST_DECLARED},
 			       &bo);
 		if (rc != -ENOMEM)
 			break;

@@ -65,12 +65,14 @@ static int buffers(struct sdma *s)
 			    .size = s->bytes,
 			    .placement = BO_GTT,
 			    .coherence = BO_UNCACHED,
-			    .host = true};
+			    .host = true,
+			    .uses = BO_HOST_WRITES | BO_DEVICE_READS | BO_DECLARED};
 	int rc = bo_create(s->ctx->memory, &d, &s->ring_bo);
 
 	if (rc < 0)
 		return rc;
 	d.owner = "sdma queue";
+	d.uses |= BO_HOST_READS | BO_DEVICE_WRITES;
 	d.size = SDMA_PAGE_BYTES;
 	rc = bo_create(s->ctx->memory, &d, &s->page_bo);
 	if (rc < 0)

@@ -29,7 +29,10 @@ static int slot_take(struct queue_context *c, struct signal_slab **slab, unsigne
 						 .size = SLAB_SIGNALS * sizeof(struct amd_signal),
 						 .placement = BO_GTT,
 						 .coherence = BO_UNCACHED,
-						 .host = true},
+						 .host = true,
+						 .uses = BO_HOST_READS | BO_HOST_WRITES |
+							 BO_DEVICE_READS | BO_DEVICE_WRITES |
+							 BO_DECLARED},
 			       &s->bo);
 		if (rc < 0) {
 			free(s);

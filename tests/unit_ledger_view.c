@@ -108,6 +108,49 @@ Test(view, resident_twice)
 	ledger_view_free(v);
 }
 
+Test(view, uses)
+{
+	static const struct {
+		uint32_t uses;
+		enum view_use use;
+	} want[] = {
+		{0, VIEW_UNKNOWN},
+		{LEDGER_USE_HOST_WRITES, VIEW_UNKNOWN},
+		{LEDGER_USE_HOST_WRITES | LEDGER_USE_HOST_DECLARED, VIEW_UNKNOWN},
+		/* read and written, whatever else happens */
+		{LEDGER_USE_HOST_WRITES | LEDGER_USE_DEVICE_READS, VIEW_USED},
+		{LEDGER_USE_HOST_WRITES | 48, VIEW_NEVER_READ},
+		{LEDGER_USE_DEVICE_WRITES | 48, VIEW_NEVER_READ},
+		{LEDGER_USE_DEVICE_READS | 48, VIEW_NEVER_WRITTEN},
+		{48, VIEW_UNTOUCHED},
+	};
+	const uint32_t n = sizeof(want) / sizeof(want[0]);
+
+	name(0, "kv");
+	for (uint32_t i = 0; i < n; i++) {
+		bo(LEDGER_ALLOC, 0, i + 1, 0x10000 * (i + 1), 4096);
+		/* said in two parts: both count */
+		bo(LEDGER_USE, 0, i + 1, 0x10000 * (i + 1), 4096)->uses = want[i].uses & 48;
+		bo(LEDGER_USE, 0, i + 1, 0x10000 * (i + 1), 4096)->uses = want[i].uses & 15;
+	}
+	bo(LEDGER_EXPORT, 0, n, 0x10000 * n, 4096); /* others may do anything with it */
+	image.h.version = 2;
+	cr_assert_eq(parse(), 0, "%s", why);
+	for (uint32_t i = 0; i < n - 1; i++)
+		cr_expect_eq(ledger_view_use(&v->bos[i]), want[i].use, "%u", i);
+	cr_expect_eq(ledger_view_use(&v->bos[n - 1]), VIEW_UNKNOWN);
+	v->bos[n - 1].exports = 0;
+	cr_expect_eq(ledger_view_use(&v->bos[n - 1]), want[n - 1].use);
+	ledger_view_free(v);
+	/* Version 1 has no such entries, and version 2 no such bits. */
+	image.h.version = 1;
+	cr_expect_eq(parse(), -EINVAL);
+	cr_expect(strstr(why, "in version 2"), "%s", why);
+	image.h.version = 2;
+	bo(LEDGER_USE, 0, 1, 0x10000, 4096)->uses = 64;
+	cr_expect_eq(parse(), -EINVAL);
+}
+
 Test(view, refusals)
 {
 	cr_expect_eq(ledger_view_parse(&image, 10, &v, why, sizeof(why)), -EINVAL);
@@ -115,7 +158,7 @@ Test(view, refusals)
 	cr_expect_eq(parse(), -EINVAL);
 	cr_expect(strstr(why, "65 entries; the file has room for 64"), "%s", why);
 	image.h.count = 0;
-	image.h.version = 2;
+	image.h.version = 3;
 	cr_expect_eq(parse(), -EINVAL);
 	image.h.version = 1;
 	image.h.entry_bytes = 32;

@@ -258,7 +258,7 @@ Test(ledger, shared_mapping)
 	cr_assert_neq(h, MAP_FAILED);
 	e = (const void *)((const char *)h + h->header_bytes);
 	cr_expect_eq(memcmp(h->magic, LEDGER_MAGIC, 8), 0);
-	cr_expect_eq(h->version, 1);
+	cr_expect_eq(h->version, 2);
 	cr_expect_eq(h->pid, (uint32_t)getpid());
 	cr_expect_eq(h->gpu_id, kfd_gpu_id(dev.kfd));
 	cr_expect_eq(h->live, 8192);
@@ -277,6 +277,62 @@ Test(ledger, shared_mapping)
 	cr_expect_eq(h->live, 0);
 	cr_expect_eq(h->peak, 8192);
 	close(fd);
+	close_device();
+}
+
+/* The uses that the ledger has of the last BO made, in the order they were entered. */
+static unsigned uses_entered(unsigned *uses, unsigned max)
+{
+	uint64_t n = memory_ledger(dev.memory, 0, NULL, 0);
+	struct ledger_record *r = calloc(n, sizeof(*r));
+	unsigned found = 0;
+
+	cr_assert(r);
+	memory_ledger(dev.memory, 0, r, n);
+	for (uint64_t i = 0; i < n; i++)
+		if (r[i].kind == LEDGER_USE && r[i].generation == r[n - 1].generation &&
+		    found < max)
+			uses[found++] = r[i].uses;
+	free(r);
+	return found;
+}
+
+Test(ledger, uses_are_entered_once_and_never_on_the_way)
+{
+	unsigned uses[8];
+	uint64_t n;
+	struct bo *b;
+
+	open_device(false);
+	b = make(&(struct bo_desc){.owner = "kv",
+				   .size = 8192,
+				   .host = true,
+				   .uses = BO_HOST_WRITES | BO_HOST_DECLARED});
+	cr_assert_eq(uses_entered(uses, 8), 1);
+	cr_expect_eq(uses[0], BO_HOST_WRITES | BO_HOST_DECLARED);
+	/* What a step does enters nothing, whatever it is. */
+	n = memory_ledger(dev.memory, 0, NULL, 0);
+	bo_write(b, 0);
+	bo_device_writes(b, NULL);
+	bo_publish(b);
+	bo_read(b, 0);
+	cr_expect_eq(memory_ledger(dev.memory, 0, NULL, 0), n);
+	cr_expect_eq(bo_uses(b),
+		     BO_HOST_WRITES | BO_HOST_DECLARED | BO_DEVICE_WRITES | BO_HOST_READS);
+	/* It is there when somebody asks for it, and once. */
+	cr_assert_eq(memory_enter_uses(dev.memory), 0);
+	cr_assert_eq(memory_enter_uses(dev.memory), 0);
+	cr_assert_eq(uses_entered(uses, 8), 2);
+	cr_expect_eq(uses[1], bo_uses(b));
+	cr_assert_eq(bo_declare(b, BO_DEVICE_DECLARED), 0);
+	cr_assert_eq(bo_declare(b, BO_DEVICE_DECLARED | BO_HOST_READS), 0);
+	cr_assert_eq(uses_entered(uses, 8), 3);
+	/* What came last is entered with the end. */
+	bo_device_reads(b, 0, 4096, NULL);
+	bo_publish(b);
+	cr_assert_eq(bo_destroy(b), 0);
+	cr_assert_eq(uses_entered(uses, 8), 4);
+	cr_expect_eq(uses[3], 63);
 	close_device();
 }
 
@@ -381,11 +437,11 @@ Test(publish, a_host_read_before_publication_aborts, .signal = SIGABRT)
 	open_device(false);
 	b = make(&(struct bo_desc){.owner = "logits", .size = 4096, .host = true});
 	cr_assert_eq(bo_read(b, 16), (char *)bo_host(b) + 16);
-	bo_device_writes(b);
+	bo_device_writes(b, NULL);
 	cr_assert_not(bo_published(b));
 	bo_publish(b);
 	cr_assert_eq(bo_read(b, 0), bo_host(b));
-	bo_device_writes(b);
+	bo_device_writes(b, NULL);
 	bo_read(b, 0);
 }
 
@@ -396,7 +452,7 @@ Test(publish, a_host_write_before_publication_aborts, .signal = SIGABRT)
 	open_device(false);
 	b = make(&(struct bo_desc){.owner = "staging", .size = 4096, .host = true});
 	bo_write(b, 0);
-	bo_device_writes(b);
+	bo_device_writes(b, NULL);
 	bo_write(b, 0);
 }
 

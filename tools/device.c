@@ -138,6 +138,8 @@ int device_save_ledger(const struct bw_device *d, const char *path)
 	int rc = TOOL_OK;
 
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", memory_ledger_fd(d->memory));
+	/* What cannot be entered is unknown, no more. */
+	memory_enter_uses(d->memory);
 	if (ledger_view_read_file(self, &image, &bytes, why, sizeof(why)) ||
 	    tool_write_file(path, image, bytes, why, sizeof(why)))
 		rc = tool_fail("%s", why);

@@ -37,6 +37,7 @@ static const char help[] =
 	"  --lds BYTES         dynamic LDS beside the kernel's own\n"
 	"  --scratch BYTES     scratch per lane, when more than the metadata says\n"
 	"  --arena BYTES       all buffer arguments inside one buffer of so many bytes\n"
+	"  --ledger FILE       save the ledger at the end, for 'barewave mem --ledger FILE'\n"
 	"  --timeout SECONDS   give up after this long (default 60, 0 "
 	"never)\n" TOOL_DEVICE_HELP TOOL_CHECK_HELP "  --json              the result as JSON\n"
 	"  --help              this text\n" PLACEMENT_HELP "\n"
@@ -50,7 +51,7 @@ struct launch {
 	unsigned n_args;
 	uint32_t scratch;
 	uint64_t timeout_ns;
-	const char *device;
+	const char *device, *ledger;
 	bool json;
 	struct bo_rules rules;
 	uint64_t arena_bytes; /* 0: every argument has a buffer of its own */
@@ -154,8 +155,24 @@ static uint64_t count_waves(const struct launch *l)
 	return waves;
 }
 
-static int dispatch(struct launch *l, struct bw_device *d, struct co_program *p, void *kernarg,
-		    struct signal *done)
+/* Debug builds: the kernel may write to every buffer it was given. (Whether it does, nobody knows, so
+ * the ledger is not told.) */
+static void give(struct launch *l, struct bo *arena, bool to_device)
+{
+	const struct bo_work work = {.what = l->k->name};
+
+	for (unsigned i = 0; i <= l->n_args; i++) {
+		struct bo *bo = i < l->n_args ? l->args[i].bo : arena;
+
+		if (bo && to_device)
+			bo_device_writes(bo, &work);
+		else if (bo)
+			bo_publish(bo);
+	}
+}
+
+static int dispatch(struct launch *l, struct bw_device *d, struct co_program *p, struct bo *arena,
+		    void *kernarg, struct signal *done)
 {
 	const struct kfd_process_device_apertures *ap = kfd_apertures(d->kfd);
 	const struct co_kernel *k = l->k;
@@ -190,6 +207,8 @@ static int dispatch(struct launch *l, struct bw_device *d, struct co_program *p,
 	if (rc)
 		return tool_fail("queue: %s", strerror(-rc));
 	queue_dispatch(&b, &a);
+	if (BO_DEBUG)
+		give(l, arena, true);
 	start = tool_now_ns();
 	queue_commit(&b);
 	rc = signal_wait(d->queue, done, 1, l->timeout_ns, &fault);
@@ -200,6 +219,8 @@ static int dispatch(struct launch *l, struct bw_device *d, struct co_program *p,
 				 (double)l->ns / 1e9);
 	if (rc)
 		return tool_fail("%s: %s", k->name, fault.text[0] ? fault.text : strerror(-rc));
+	if (BO_DEBUG)
+		give(l, arena, false);
 	return TOOL_OK;
 }
 
@@ -215,6 +236,7 @@ static int make_arena(const struct launch *l, struct memory *m, struct bo **bo, 
 		.align = 65536,
 		.grain = 4096,
 		.host = true,
+		.uses = BO_HOST_WRITES | BO_HOST_READS | BO_HOST_DECLARED,
 	};
 	const struct arena_opts o = {.rules = &l->rules};
 	int rc;
@@ -281,7 +303,7 @@ static int run_on_device(struct launch *l)
 	for (unsigned i = 0; !rc && i < l->n_args; i++)
 		rc = launch_arg_place(d.memory, arena, &l->args[i], i);
 	if (!rc)
-		rc = dispatch(l, &d, p, kernarg, done);
+		rc = dispatch(l, &d, p, arena_bo, kernarg, done);
 	if (!rc)
 		rc = check_arena(arena);
 	for (unsigned i = 0; !rc && i < l->n_args; i++) {
@@ -289,6 +311,10 @@ static int run_on_device(struct launch *l)
 		l->differs |= l->diff[i].compared && !l->diff[i].equal;
 	}
 out:
+	if (l->ledger) {
+		closed = device_save_ledger(&d, l->ledger);
+		rc = rc ? rc : closed;
+	}
 	for (unsigned i = 0; i < l->n_args; i++) {
 		bo_destroy(l->args[i].bo);
 		l->args[i].bo = NULL;
@@ -374,6 +400,7 @@ static int parse(const struct command *self, struct launch *l, int argc, char **
 		{"timeout", required_argument, NULL, 't'},
 		{"device", required_argument, NULL, 'd'},
 		{"arena", required_argument, NULL, 'A'},
+		{"ledger", required_argument, NULL, 'L'},
 		{"check", required_argument, NULL, 'V'},
 		PLACEMENT_OPTIONS,
 		{"json", no_argument, NULL, 'j'},
@@ -427,6 +454,9 @@ static int parse(const struct command *self, struct launch *l, int argc, char **
 			break;
 		case 'd':
 			l->device = optarg;
+			break;
+		case 'L':
+			l->ledger = optarg;
 			break;
 		case 'V':
 			check = optarg;

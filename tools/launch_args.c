@@ -264,6 +264,9 @@ int launch_arg_place(struct memory *m, struct arena *arena, struct launch_arg *a
 		.placement = BO_GTT,
 		.coherence = BO_COARSE,
 		.host = true,
+		/* What the kernel does with it is its own affair. */
+		.uses = BO_HOST_WRITES | BO_HOST_DECLARED |
+			(a->save || a->expect ? BO_HOST_READS : 0),
 	};
 	int rc;
 

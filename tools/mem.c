@@ -16,10 +16,10 @@
 
 static const char help[] =
 	"Usage: barewave mem (--pid N | --ledger FILE) [OPTIONS]\n\n"
-	"Live and peak bytes by owner, the map of the address space, and everything that is\n"
-	"resident twice, from the ledger of a running process or from one saved by\n"
-	"'barewave run --ledger FILE'. For a process, beside it what the kernel's own counters\n"
-	"say: fdinfo (drm-*), KFD's sysfs and, as root, the amdgpu_bo_create tracepoint. What\n"
+	"Live and peak bytes by owner, the map of the address space, buffers that are written and\n"
+	"never read (or the other way round, or never touched), and everything that is resident\n"
+	"twice, from the ledger of a running process or from one saved by 'barewave run --ledger\n"
+	"FILE' (or launch). For a process, beside it what the kernel's own counters\n"	"say: fdinfo (drm-*), KFD's sysfs and, as root, the amdgpu_bo_create tracepoint. What\n"
 	"cannot be known is said to be unknown. Works for any process; one that does not use\n"
 	"barewave has no ledger, and only the kernel's numbers are shown.\n\n"
 	"  --pid N              of process N\n"
@@ -65,18 +65,34 @@ static void print_number(const char *label, const struct mem_number *n)
 		printf("  %-34s %14s (%s)\n", label, "unknown", n->why);
 }
 
+/* How many of an owner's buffers, alive and dead, come to use. */
+static uint32_t count_use(const struct ledger_view *v, uint32_t owner, enum view_use use)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < v->n_bos; i++)
+		n += v->bos[i].owner == owner && ledger_view_use(&v->bos[i]) == use;
+	return n;
+}
+
 static void text_usage(const struct ledger_view *v)
 {
 	printf("%-24s %14s %14s %8s %8s  %s\n", "owner", "live", "peak", "buffers", "ever",
 	       "written, never read");
 	for (uint32_t i = 0; i < v->n_usage; i++) {
 		const struct view_usage *u = &v->usage[i];
+		uint32_t unknown = count_use(v, i, VIEW_UNKNOWN);
 
-		/* Who read what, no counter of the device tells. */
-		if (u->is_owner)
-			printf("%-24s %14" PRIu64 " %14" PRIu64 " %8" PRIu64 " %8" PRIu64
-			       "  unknown\n",
-			       u->owner, u->live, u->peak, u->count, u->allocs);
+		if (!u->is_owner)
+			continue;
+		printf("%-24s %14" PRIu64 " %14" PRIu64 " %8" PRIu64 " %8" PRIu64, u->owner,
+		       u->live, u->peak, u->count, u->allocs);
+		if (unknown == u->allocs)
+			printf("  unknown\n");
+		else if (unknown)
+			printf("  %u, %u unknown\n", count_use(v, i, VIEW_NEVER_READ), unknown);
+		else
+			printf("  %u\n", count_use(v, i, VIEW_NEVER_READ));
 	}
 	printf("%-24s %14" PRIu64 " %14" PRIu64 "\n", "in all", v->live, v->peak);
 }
@@ -114,6 +130,32 @@ static int text_map(const struct ledger_view *v)
 	}
 	free(live);
 	return TOOL_OK;
+}
+
+static void text_use(const struct ledger_view *v, enum view_use use, const char *title)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < v->n_bos; i++)
+		n += ledger_view_use(&v->bos[i]) == use;
+	printf("%s: %u\n", title, n);
+	for (uint32_t i = 0; i < v->n_bos && use != VIEW_UNKNOWN; i++) {
+		const struct view_bo *b = &v->bos[i];
+
+		if (ledger_view_use(b) == use)
+			printf("  %s #%u, %" PRIu64 " bytes at 0x%" PRIx64 "%s\n",
+			       v->usage[b->owner].owner, b->generation, b->size, b->va,
+			       b->died_ns ? ", freed" : "");
+	}
+}
+
+static void text_uses(const struct ledger_view *v)
+{
+	printf("\nuse of all %u buffers, as declared by whoever uses them\n", v->n_bos);
+	text_use(v, VIEW_NEVER_READ, "written, never read");
+	text_use(v, VIEW_NEVER_WRITTEN, "read, never written");
+	text_use(v, VIEW_UNTOUCHED, "never touched");
+	text_use(v, VIEW_UNKNOWN, "unknown");
 }
 
 static void text_duplicates(const struct mem *m)
@@ -190,6 +232,7 @@ static int report_text(const struct mem *m)
 		       m->v->header.count);
 		text_usage(m->v);
 		rc = text_map(m->v);
+		text_uses(m->v);
 		text_duplicates(m);
 	} else {
 		printf("%s\n", m->no_ledger);
@@ -208,17 +251,37 @@ static json_t *json_of(const struct mem_number *n)
 	return n->known ? json_integer((json_int_t)n->bytes) : json_null();
 }
 
+/* True, false or, where not every use of that side was declared, null. */
+static json_t *json_use(const struct view_bo *b, uint32_t use, uint32_t declared)
+{
+	return b->uses & use ? json_true() : b->uses & declared ? json_false() : json_null();
+}
+
+static json_t *json_uses(const struct view_bo *b)
+{
+	static const char *const whole[] = {"unknown", "used", "never_read", "never_written",
+					    "never_touched"};
+	const uint32_t device = LEDGER_USE_DEVICE_DECLARED, host = LEDGER_USE_HOST_DECLARED;
+
+	return json_pack("{s:o s:o s:o s:o s:s}", "device_reads",
+			 json_use(b, LEDGER_USE_DEVICE_READS, device), "device_writes",
+			 json_use(b, LEDGER_USE_DEVICE_WRITES, device), "host_reads",
+			 json_use(b, LEDGER_USE_HOST_READS, host), "host_writes",
+			 json_use(b, LEDGER_USE_HOST_WRITES, host), "in_all",
+			 whole[ledger_view_use(b)]);
+}
+
 static json_t *json_bo(const struct ledger_view *v, const struct view_bo *b)
 {
-	return json_pack("{s:s s:I s:I s:I s:i s:b s:s s:s s:s s:b s:b s:b s:f s:o}", "owner",
+	return json_pack("{s:s s:I s:I s:I s:i s:b s:s s:s s:s s:b s:b s:b s:o s:f s:o}", "owner",
 			 v->usage[b->owner].owner, "va", (json_int_t)b->va, "bytes",
 			 (json_int_t)b->size, "asked", (json_int_t)b->asked, "generation",
 			 (int)b->generation, "alive", b->died_ns == 0, "placement",
 			 WORD(placements, b->placement), "coherence",
 			 WORD(coherences, b->coherence), "scope", WORD(scopes, b->scope),
 			 "readonly", (b->flags & LEDGER_FLAG_READONLY) != 0, "executable",
-			 (b->flags & LEDGER_FLAG_EXECUTABLE) != 0, "imported", b->imported,
-			 "born_seconds", (double)b->born_ns / 1e9, "died_seconds",
+			 (b->flags & LEDGER_FLAG_EXECUTABLE) != 0, "imported", b->imported, "uses",
+			 json_uses(b), "born_seconds", (double)b->born_ns / 1e9, "died_seconds",
 			 b->died_ns ? json_real((double)b->died_ns / 1e9) : json_null());
 }
 
@@ -228,15 +291,21 @@ static void json_ledger(const struct mem *m, json_t *o)
 	       *curve = json_array();
 	const struct ledger_view *v = m->v;
 
-	for (uint32_t i = 0; i < v->n_usage; i++)
-		if (v->usage[i].is_owner)
-			json_array_append_new(
-				owners,
-				json_pack("{s:s s:I s:I s:I s:I s:n}", "owner", v->usage[i].owner,
-					  "live", (json_int_t)v->usage[i].live, "peak",
-					  (json_int_t)v->usage[i].peak, "buffers",
-					  (json_int_t)v->usage[i].count, "allocations",
-					  (json_int_t)v->usage[i].allocs, "written_never_read"));
+	for (uint32_t i = 0; i < v->n_usage; i++) {
+		const struct view_usage *u = &v->usage[i];
+		uint32_t unknown = count_use(v, i, VIEW_UNKNOWN);
+
+		if (!u->is_owner)
+			continue;
+		json_array_append_new(
+			owners, json_pack("{s:s s:I s:I s:I s:I s:o s:i}", "owner", u->owner,
+					  "live", (json_int_t)u->live, "peak", (json_int_t)u->peak,
+					  "buffers", (json_int_t)u->count, "allocations",
+					  (json_int_t)u->allocs, "written_never_read",
+					  unknown ? json_null()
+						  : json_integer(count_use(v, i, VIEW_NEVER_READ)),
+					  "use_unknown", (int)unknown));
+	}
 	for (uint32_t i = 0; i < v->n_bos; i++)
 		json_array_append_new(map, json_bo(v, &v->bos[i]));
 	for (uint32_t i = 0; i < m->n_dup && i < MAX_DUPLICATES; i++)
