@@ -47,6 +47,10 @@ VGPU_OBJ := $(VGPU_SRC:%.c=$(B)/%.o)
 JITC_SRC := tools/jitc/jitc.c $(JIT_LLVM) $(addprefix tools/vgpu/isa/,jit_cfg.c decode.c decode_tab.c \
             decode_vop.c)
 JITC_OBJ := $(JITC_SRC:%.c=$(B)/%.o) $(B)/tools/vgpu/isa/sem_bc.o
+# The daemon of a shared device: its own code, and what says what the device is.
+VGPUD_SRC := $(wildcard tools/vgpud/*.c) $(addprefix tools/vgpu/,clock.c config.c log.c rules.c \
+             share/client.c kfd/limits.c kfd/personality.c kfd/props.c)
+VGPUD_OBJ := $(VGPUD_SRC:%.c=$(B)/%.o)
 # The opcode functions once more as bitcode, for the JIT to inline.
 SEM_BC   := $(patsubst %.c,$(B)/%.bc,$(wildcard tools/vgpu/isa/sem_*.c) \
             $(addprefix tools/vgpu/isa/,valu.c operands.c buffer.c))
@@ -77,7 +81,7 @@ TESTS    := $(UNIT) $(VGPUT) $(VIRT) $(E2E)
 .SECONDARY:
 .PHONY: all setup demo check check-kernel check-clients check-cwsr check-unit check-san bench-vgpu format lint clean help
 
-all: $(B)/barewave $(B)/libvgpu.so $(B)/vgpu-jitc $(KCO) ## build the program, the virtual device and the kernels
+all: $(B)/barewave $(B)/libvgpu.so $(B)/vgpu-jitc $(B)/vgpud $(KCO) ## build the program, the virtual device and the kernels
 
 setup: ## install missing Debian packages (scripts/packages.txt)
 	@scripts/setup.sh
@@ -144,6 +148,13 @@ $(B)/tools/vgpu/%.o: tools/vgpu/%.c
 $(B)/tools/jitc/%.o: tools/jitc/%.c
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(DEPS) -c $< -o $@
+
+$(B)/tools/vgpud/%.o: tools/vgpud/%.c
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) -c $< -o $@
+
+$(B)/vgpud: $(VGPUD_OBJ)
+	$(CC) -pthread $(SANFLAGS) $^ -o $@
 
 $(B)/vgpu-jitc: $(JITC_OBJ)
 	$(CC) -pthread $(SANFLAGS) $^ -ldl -o $@

@@ -3,12 +3,14 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/prof.h"
 
 static const char help[] =
-	"Usage: barewave vgpu [OPTIONS] -- PROGRAM [ARGS]\n\n"
+	"Usage: barewave vgpu [OPTIONS] -- PROGRAM [ARGS]\n"
+	"       barewave vgpu --shared[=NAME] --daemon|--status|--stop\n\n"
 	"Runs PROGRAM, a dynamically linked KFD client, on the virtual gfx1151: its /dev/kfd,\n"
 	"/dev/dri/renderD128, sysfs and procfs answers come from the library libvgpu.so, which\n"
 	"lies beside this program and is preloaded.\n\n"
@@ -23,6 +25,17 @@ static const char help[] =
 	"                    finds host reads and writes that come before publication, and says "
 	"so\n"
 	"                    on stderr; everything is interpreted (docs/virtual-device.md)\n"
+	"  --shared[=NAME]   the device is shared with every other program that is run with this "
+	"NAME\n"
+	"                    (default: default; with a slash: the path of the socket). The first "
+	"one\n"
+	"                    starts a daemon that ends with the last one; the device is what the "
+	"first\n"
+	"                    one's settings say\n"
+	"  --daemon          with --shared: starts the daemon, to stay until --stop\n"
+	"  --status          with --shared: what the daemon holds for its clients, as JSON\n"
+	"  --stop            with --shared: ends the daemon; its clients lose the device\n"
+	"  --any-user        with --shared: other users' programs may use the device, too\n"
 	"  --help            this text\n\n"
 	"The exit status is PROGRAM's; 2 for wrong usage of this command, 1 if PROGRAM cannot be\n"
 	"executed, or the check found something.\n";
@@ -52,20 +65,103 @@ static int run_reported(char *const *argv)
 	return rc;
 }
 
+/* ---- a shared device: vgpud, beside this program, does it ------------------ */
+
+/* The folder of sockets is this user's alone. */
+static int shared_folder(char *path, size_t n)
+{
+	const char *run = getenv("XDG_RUNTIME_DIR");
+	struct stat st;
+
+	if (run && run[0] == '/')
+		snprintf(path, n, "%s/barewave", run);
+	else
+		snprintf(path, n, "/tmp/barewave-%u", (unsigned)geteuid());
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return tool_fail("%s: %s", path, strerror(errno));
+	if (lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
+	    (st.st_mode & 0077))
+		return tool_fail("%s: not a folder that is yours alone", path);
+	return TOOL_OK;
+}
+
+static int shared_socket(const char *name, char *path, size_t n)
+{
+	int rc;
+
+	if (strchr(name, '/')) {
+		if (name[0] == '/')
+			snprintf(path, n, "%s", name);
+		else if (!getcwd(path, n - strlen(name) - 2))
+			return tool_fail("the current folder: %s", strerror(errno));
+		else
+			strcat(strcat(path, "/"), name);
+		return TOOL_OK;
+	}
+	rc = shared_folder(path, n);
+	if (!rc)
+		snprintf(path + strlen(path), n - strlen(path), "/%s.sock", name);
+	return rc;
+}
+
+/* vgpud with these options in front of the program and its arguments; NULL: said why. */
+static char **shared_argv(const char *name, const char *act, bool any_user, char **program)
+{
+	static char daemon[4096], socket[4096];
+	ssize_t len = readlink("/proc/self/exe", daemon, sizeof(daemon) - 8);
+	size_t n = 0, k = 0;
+	char **argv, *slash;
+
+	daemon[len > 0 ? len : 0] = '\0';
+	slash = strrchr(daemon, '/');
+	if (!slash) {
+		tool_fail("/proc/self/exe: %s", strerror(errno));
+		return NULL;
+	}
+	strcpy(slash + 1, "vgpud");
+	if (access(daemon, X_OK)) {
+		tool_fail("the daemon %s: %s (it is built beside this program)", daemon,
+			  strerror(errno));
+		return NULL;
+	}
+	if (strlen(name) > 100) {
+		tool_fail("--shared=%s: longer than the path of a socket may be", name);
+		return NULL;
+	}
+	if (shared_socket(name, socket, sizeof(socket)))
+		return NULL;
+	while (program[n])
+		n++;
+	argv = calloc(n + 8, sizeof(*argv));
+	if (!argv) {
+		tool_fail("out of memory");
+		return NULL;
+	}
+	argv[k++] = daemon;
+	argv[k++] = (char *)"--socket";
+	argv[k++] = socket;
+	if (any_user)
+		argv[k++] = (char *)"--others";
+	argv[k++] = (char *)(act ? act : "--");
+	for (size_t i = 0; i < n; i++)
+		argv[k++] = program[i];
+	return argv;
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"config", required_argument, NULL, 'c'},
-		{"set", required_argument, NULL, 's'},
-		{"trace", required_argument, NULL, 't'},
-		{"fidelity", no_argument, NULL, 'f'},
-		{"check", required_argument, NULL, 'C'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"config", required_argument, NULL, 'c'}, {"set", required_argument, NULL, 's'},
+		{"trace", required_argument, NULL, 't'},  {"fidelity", no_argument, NULL, 'f'},
+		{"check", required_argument, NULL, 'C'},  {"help", no_argument, NULL, 'h'},
+		{"shared", optional_argument, NULL, 'S'}, {"daemon", no_argument, NULL, 'D'},
+		{"status", no_argument, NULL, 'Q'},       {"stop", no_argument, NULL, 'X'},
+		{"any-user", no_argument, NULL, 'U'},     {NULL, 0, NULL, 0},
 	};
+	const char *shared = NULL, *act = NULL;
 	int o, rc = TOOL_OK;
 	const char *check = NULL;
-	bool fidelity = false;
+	bool fidelity = false, any_user = false;
 
 	/* '+': the first word that is no option ends ours */
 	while ((o = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
@@ -91,6 +187,21 @@ static int run(const struct command *self, int argc, char **argv)
 				return tool_usage(self, "--check '%s', wanted visibility", optarg);
 			check = optarg;
 			break;
+		case 'S':
+			shared = optarg && *optarg ? optarg : "default";
+			break;
+		case 'D':
+			act = "--daemon";
+			break;
+		case 'Q':
+			act = "--status";
+			break;
+		case 'X':
+			act = "--stop";
+			break;
+		case 'U':
+			any_user = true;
+			break;
 		case 'h':
 			return tool_help(self);
 		default:
@@ -99,19 +210,30 @@ static int run(const struct command *self, int argc, char **argv)
 		if (rc)
 			return rc;
 	}
-	if (optind >= argc)
+	if ((act || any_user) && !shared)
+		return tool_usage(self, "%s is for a device that is shared: --shared",
+				  act ? act : "--any-user");
+	if (act && optind < argc)
+		return tool_usage(self, "%s runs no program", act);
+	if (!act && optind >= argc)
 		return tool_usage(self, "no program to run");
 	if (fidelity && check)
 		return tool_usage(self, "wanted one of --fidelity and --check");
-	if (check)
-		return check_run(argv + optind, check);
-	if (fidelity)
-		return run_reported(argv + optind);
-	if (device_preload_virtual())
+	argv += optind;
+	if (shared) {
+		argv = shared_argv(shared, act, any_user, argv);
+		if (!argv)
+			return TOOL_FAILED;
+	}
+	if (check && !act)
+		return check_run(argv, check);
+	if (fidelity && !act)
+		return run_reported(argv);
+	if (!act && device_preload_virtual())
 		return TOOL_FAILED;
 	fflush(NULL);
-	execvp(argv[optind], argv + optind);
-	return tool_fail("%s: %s", argv[optind], strerror(errno));
+	execvp(argv[0], argv);
+	return tool_fail("%s: %s", argv[0], strerror(errno));
 }
 
 const struct command cmd_vgpu = {

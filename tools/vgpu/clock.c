@@ -4,8 +4,9 @@
 #include <stdatomic.h>
 #include <time.h>
 
-static _Atomic uint64_t base;  /* CLOCK_MONOTONIC when the device appeared, 0 = not yet */
-static _Atomic uint64_t ahead; /* how far the clock has run ahead */
+static _Atomic uint64_t base; /* CLOCK_MONOTONIC when the device appeared, 0 = not yet */
+static _Atomic uint64_t own_ahead;
+static _Atomic uint64_t *ahead_at = &own_ahead; /* how far the clock has run ahead */
 
 static uint64_t host_ns(void)
 {
@@ -27,7 +28,7 @@ uint64_t vgpu_clock_ns(void)
 		if (!atomic_compare_exchange_strong(&base, &zero, b))
 			b = zero;
 	}
-	return now - b + atomic_load_explicit(&ahead, memory_order_relaxed);
+	return now - b + atomic_load_explicit(ahead_at, memory_order_relaxed);
 }
 
 uint64_t vgpu_clock_gpu(void)
@@ -37,14 +38,21 @@ uint64_t vgpu_clock_gpu(void)
 
 uint64_t vgpu_clock_ahead(void)
 {
-	return atomic_load_explicit(&ahead, memory_order_relaxed);
+	return atomic_load_explicit(ahead_at, memory_order_relaxed);
 }
 
 void vgpu_clock_advance(uint64_t ns)
 {
-	uint64_t a = atomic_load(&ahead), now = vgpu_clock_ns();
+	uint64_t a = atomic_load(ahead_at), now = vgpu_clock_ns();
 
 	/* A lost race means that somebody else moved the clock: look again. */
-	while (now < ns && !atomic_compare_exchange_strong(&ahead, &a, a + (ns - now)))
+	while (now < ns && !atomic_compare_exchange_strong(ahead_at, &a, a + (ns - now)))
 		now = vgpu_clock_ns();
+}
+
+void vgpu_clock_share(uint64_t zero, uint64_t *ahead)
+{
+	ahead_at = ahead ? (_Atomic uint64_t *)ahead : &own_ahead;
+	if (ahead)
+		atomic_store(&base, zero);
 }

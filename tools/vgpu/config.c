@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "share/share.h"
+
 struct vgpu_config vgpu_config = {
 	.cus = 40,
 	.ram_bytes = 127098456ull << 10,
@@ -27,6 +29,16 @@ struct vgpu_config vgpu_config = {
 	.hz = 250,
 	.gpu_recovery = true,
 };
+
+/* What each process of a shared device may have for itself; the rest is the device's. */
+static bool own_field(const void *field)
+{
+	return field == &vgpu_config.isa || field == &vgpu_config.workers ||
+	       field == &vgpu_config.jit || field == &vgpu_config.seed ||
+	       field == &vgpu_config.deterministic || field == &vgpu_config.evict_ms ||
+	       field == &vgpu_config.hang_queue || field == &vgpu_config.check_visibility ||
+	       field == &vgpu_config.delay || field == &vgpu_config.waits;
+}
 
 enum key_kind {
 	KEY_U32,
@@ -255,10 +267,57 @@ static int load_set(const char *set)
 
 static int load_result;
 
+static size_t field_size(const struct key *k)
+{
+	switch (k->kind) {
+	case KEY_U32:
+	case KEY_HANG:
+		return sizeof(uint32_t);
+	case KEY_BOOL:
+	case KEY_CLOCK:
+	case KEY_CHECK:
+	case KEY_WAITS:
+		return sizeof(bool);
+	case KEY_KERNEL:
+		return sizeof(vgpu_config.kernel);
+	case KEY_SIZE:
+	case KEY_U64:
+		break;
+	}
+	return sizeof(uint64_t);
+}
+
+/* A shared device is what its daemon says; other values for it than the daemon's are refused. */
+static int check_shared(const struct vgpu_config *device)
+{
+	for (unsigned i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const struct key *k = &keys[i];
+		size_t at = (size_t)((char *)k->field - (char *)&vgpu_config);
+
+		if (own_field(k->field) ||
+		    !memcmp(k->field, (const char *)device + at, field_size(k)))
+			continue;
+		fprintf(stderr,
+			"vgpu: %s: the shared device has another value; the process that started "
+			"its daemon set it\n",
+			k->name);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static void load_once(void)
 {
 	const char *file = getenv("VGPU_CONFIG"), *set = getenv("VGPU_SET");
+	struct share_device shared;
 
+	if (share_on()) {
+		load_result = share_describe(&shared);
+		if (load_result)
+			return;
+		vgpu_config = shared.config;
+		memcpy(vgpu_rule_on, shared.rules, sizeof(shared.rules));
+	}
 	if (file && *file)
 		load_result = load_file(file);
 	if (!load_result && set && *set)
@@ -272,6 +331,8 @@ static void load_once(void)
 		vgpu_config.gtt_bytes = vgpu_config.ram_bytes;
 	/* A WGP is two CUs: an odd number of CUs exists on no part. */
 	vgpu_config.cus &= ~1u;
+	if (share_on())
+		load_result = check_shared(&shared.config);
 }
 
 int vgpu_config_load(void)

@@ -50,6 +50,9 @@ uint64_t vgpu_clock_gpu(void); /* 100 MHz shader realtime counter */
 void vgpu_clock_advance(uint64_t ns);
 /* How far the clock has run ahead of real time, ns: added to host clocks that clients compare. */
 uint64_t vgpu_clock_ahead(void);
+/* A clock that several processes have: its zero in CLOCK_MONOTONIC ns, and the word that says how
+ * far it is ahead. NULL: this process's own again. */
+void vgpu_clock_share(uint64_t zero, uint64_t *ahead);
 
 /* Named rules: every kernel check and machine behaviour that can be switched. rules.def rows:
  * RULE(name, default, "what it is and where the kernel or hardware says so"). A personality is a

@@ -42,8 +42,8 @@ struct cp_mqd {
  * the flag that the kernel leaves in the first-level handler's memory (kfd_process.c:
  * kfd_process_set_trap_debug_flag). Read at each dispatch. */
 enum {
-	CP_DBG_LAUNCH_MODE_SHIFT = 1, /* 2 bits: 0 normal, 1 halted, 3 stepping */
-	CP_DBG_EXCP_EN_SHIFT = 4,     /* 9 bits: MODE.EXCP_EN */
+	CP_DBG_LAUNCH_MODE_SHIFT = 1,   /* 2 bits: 0 normal, 1 halted, 3 stepping */
+	CP_DBG_EXCP_EN_SHIFT = 4,       /* 9 bits: MODE.EXCP_EN */
 	CP_DBG_EXCP_REPLACE = 1u << 13, /* instead of the kernel's own enables, not besides */
 	CP_DBG_TRAP_ON_START = 1u << 14,
 	CP_DBG_TRAP_ON_END = 1u << 15,
@@ -89,6 +89,9 @@ int cp_queue_wave_state(struct cp_queue *q, struct cp_wave_state *out);
 
 /* Waves of q that are in the machine now. */
 unsigned cp_queue_waves(struct cp_queue *q);
+
+/* On a shared device: somebody waits for a place, or has got one. */
+void cp_mes_look(void);
 
 /* ---- interrupts ---------------------------------------------------------- */
 

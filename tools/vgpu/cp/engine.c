@@ -220,6 +220,8 @@ static void *cp_main(void *arg)
 				if (scan(&wait, &busy)) {
 					open_until = cp_now() + LINGER_NS;
 					lag = DOORBELL_POLL_MIN_NS;
+					/* A queue without a place wants one now. */
+					wait = 0;
 				}
 			}
 			/* Closed or not: some pages no watch covers. */

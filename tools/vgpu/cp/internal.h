@@ -145,6 +145,7 @@ struct cp_queue {
 	uint64_t level;               /* priority, with what it had gained by waiting */
 	uint64_t since;               /* on the hardware, or waiting for it */
 	struct cp_queue *mes_link;
+	uint32_t mes_id; /* shared device: what the daemon calls it */
 	/* PM4: shader registers and where the packet stream stands */
 	struct cp_pm4 *pm4;
 };

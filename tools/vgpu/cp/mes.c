@@ -5,7 +5,9 @@
  * others take turns: a gang (a queue) of 1 ms, a process of 10 ms, of the device's clock
  * (kfd_device_queue_manager.c:add_queue_mes). Within a process the higher priority goes first; what
  * has waited for a process quantum gains a level, so nothing waits for ever. A queue that leaves is
- * preempted and saved like any other. SDMA queues have places of their own.
+ * preempted and saved like any other. SDMA queues have places of their own. On a device that
+ * several processes share, places and turns are the daemon's (tools/vgpud/places.c), by the same
+ * rules; here queues are put on and taken off as it says.
  *
  * M.lock is taken before any queue's lock and E.scan. The CP thread switches; it never waits for
  * a trap handler that takes its time, nor touches a queue that is configured to hang.
@@ -15,6 +17,7 @@
 
 #include "cp/internal.h"
 #include "device.h"
+#include "share/share.h"
 
 enum { HQDS = 8, VMIDS = 8, FIRST_VMID = 8 };
 
@@ -124,7 +127,7 @@ static void leave(struct cp_queue *q)
 }
 
 /* Off the hardware. False: it does not come off, and goes on where it is. */
-static bool unload(struct cp_queue *q)
+static bool take_off(struct cp_queue *q)
 {
 	pthread_mutex_lock(&q->lock);
 	q->resident = false;
@@ -144,9 +147,107 @@ static bool unload(struct cp_queue *q)
 	pthread_mutex_lock(&q->lock);
 	cp_cwsr_save(q);
 	pthread_mutex_unlock(&q->lock);
-	leave(q);
 	CP_COUNT(switches, 1);
 	return true;
+}
+
+static bool unload(struct cp_queue *q)
+{
+	if (!take_off(q))
+		return false;
+	leave(q);
+	return true;
+}
+
+/* ---- places of a shared device --------------------------------------------- */
+
+static unsigned need(struct cp_queue *q);
+
+static void put_on(struct cp_queue *q, uint64_t hqd, uint64_t vmid)
+{
+	q->hqd = (uint8_t)hqd;
+	q->vmid = (uint8_t)vmid;
+	q->since = vgpu_clock_ns();
+	q->turns_before = __atomic_load_n(&q->turns, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&M.waiting, 1, __ATOMIC_RELAXED);
+	go_on(q);
+}
+
+static void shared_add(struct cp_queue *q)
+{
+	static uint32_t last_id; /* M.lock */
+	uint64_t a[SHARE_ARGS] = {++last_id, (uintptr_t)q->mqd.vm, q->mqd.priority, q->mqd.hangs};
+
+	q->mes_id = last_id;
+	if (!share_call(SHARE_MES_ADD, a) && a[0] == SHARE_ENTER)
+		put_on(q, a[1], a[2]);
+}
+
+static struct cp_queue *by_id(uint32_t id)
+{
+	struct cp_queue *q = M.list;
+
+	while (q && q->mes_id != id)
+		q = q->mes_link;
+	return q;
+}
+
+static void shared_turn(const struct share_turn *t)
+{
+	struct cp_queue *q = by_id(t->queue);
+	uint64_t a[SHARE_ARGS] = {t->queue, 1};
+
+	if (!q)
+		return;
+	if (t->act == SHARE_ENTER && !q->resident) {
+		put_on(q, t->hqd, t->vmid);
+	} else if (t->act == SHARE_LEAVE) {
+		if (q->resident) {
+			a[1] = take_off(q);
+			if (a[1])
+				__atomic_fetch_add(&M.waiting, 1, __ATOMIC_RELAXED);
+		}
+		share_call(SHARE_MES_LEFT, a);
+	}
+}
+
+/* What the queues have to do, for what the daemon makes of it. */
+static bool shared_tick(void)
+{
+	static struct share_need in[1024]; /* M.lock */
+	static struct share_turn out[1024];
+	uint64_t a[SHARE_ARGS] = {0};
+	size_t n = 0, len = sizeof(out);
+	bool wants = false;
+
+	/* Ours may have been given places that they do not know of yet. */
+	if ((!__atomic_load_n(&share_page->mes_waiting, __ATOMIC_RELAXED) &&
+	     !__atomic_load_n(&M.waiting, __ATOMIC_RELAXED)) ||
+	    share_lost())
+		return false;
+	pthread_mutex_lock(&M.lock);
+	for (struct cp_queue *q = M.list; q && n < 1024; q = q->mes_link) {
+		unsigned k = need(q);
+
+		in[n++] = (struct share_need){
+			.queue = q->mes_id,
+			.need = (uint8_t)k,
+			.turned = __atomic_load_n(&q->turns, __ATOMIC_RELAXED) != q->turns_before,
+			.on = q->resident,
+		};
+		wants |= k != 0;
+	}
+	if (!n || share_call_data(SHARE_MES_TICK, a, -1, in, n * sizeof(in[0]), out, &len))
+		len = 0;
+	for (size_t i = 0; i < len / sizeof(out[0]); i++)
+		shared_turn(&out[i]);
+	pthread_mutex_unlock(&M.lock);
+	return wants;
+}
+
+void cp_mes_look(void)
+{
+	cp_kick();
 }
 
 /* ---- added and removed ----------------------------------------------------- */
@@ -167,6 +268,11 @@ void cp_mes_add(struct cp_queue *q)
 	M.list = q;
 	q->since = vgpu_clock_ns();
 	__atomic_fetch_add(&M.waiting, 1, __ATOMIC_RELAXED);
+	if (share_active()) {
+		shared_add(q);
+		pthread_mutex_unlock(&M.lock);
+		return;
+	}
 	hqd = free_hqd();
 	vmid = vmid_for(q->mqd.vm);
 	if (hqd >= 0 && vmid >= 0)
@@ -175,8 +281,9 @@ void cp_mes_add(struct cp_queue *q)
 }
 
 /* With M.lock held. */
-static void forget(struct cp_queue *q)
+static void forget(struct cp_queue *q, bool resident)
 {
+	uint64_t a[SHARE_ARGS] = {q->mes_id};
 	struct cp_queue **p;
 
 	for (p = &M.list; *p && *p != q; p = &(*p)->mes_link)
@@ -184,6 +291,12 @@ static void forget(struct cp_queue *q)
 	if (!*p)
 		return;
 	*p = q->mes_link;
+	if (share_active()) {
+		share_call(SHARE_MES_REMOVE, a);
+		if (!resident)
+			__atomic_fetch_sub(&M.waiting, 1, __ATOMIC_RELAXED);
+		return;
+	}
 	if (M.hqd[q->hqd] == q)
 		leave(q);
 	__atomic_fetch_sub(&M.waiting, 1, __ATOMIC_RELAXED);
@@ -207,7 +320,7 @@ bool cp_mes_remove(struct cp_queue *q, bool kill)
 		pthread_mutex_unlock(&q->lock);
 	}
 	if (q->mqd.type != CP_SDMA) {
-		forget(q);
+		forget(q, resident);
 		pthread_mutex_unlock(&M.lock);
 	}
 	return off;
@@ -328,6 +441,8 @@ bool cp_mes_tick(void)
 	uint64_t now;
 	bool wants = false;
 
+	if (share_active())
+		return shared_tick();
 	if (!__atomic_load_n(&M.waiting, __ATOMIC_RELAXED))
 		return false;
 	pthread_mutex_lock(&M.lock);

@@ -12,6 +12,7 @@
 #include "gem.h"
 #include "info.h"
 #include "kfd/vkfd.h"
+#include "share/share.h"
 
 #ifndef AMDGPU_GEM_CREATE_DISCARDABLE
 #define AMDGPU_GEM_CREATE_DISCARDABLE (1 << 12)
@@ -57,6 +58,25 @@ int drm_open(bool primary, struct drm_file **out)
 	return 0;
 }
 
+/* Ids that no other process's files have. */
+void drm_name(struct drm_file *f, uint64_t number)
+{
+	f->shared = number;
+	f->client_id = number;
+	f->pasid = 0x8100 + (uint32_t)number;
+}
+
+int drm_open_shared(uint64_t number, bool compute, struct drm_file **out)
+{
+	int err = drm_open(false, out);
+
+	if (err)
+		return err;
+	drm_name(*out, number);
+	(*out)->compute = compute;
+	return 0;
+}
+
 void drm_get(struct drm_file *f)
 {
 	__atomic_fetch_add(&f->refs, 1, __ATOMIC_RELAXED);
@@ -74,7 +94,8 @@ static void va_remove(struct drm_file *f, struct gem_va *v)
 	free(v);
 }
 
-static void handle_remove(struct drm_file *f, uint32_t handle)
+/* This process's side of a handle. */
+static void handle_drop(struct drm_file *f, uint32_t handle)
 {
 	struct gem *g = idr_find(&f->handles, handle - 1);
 
@@ -82,6 +103,15 @@ static void handle_remove(struct drm_file *f, uint32_t handle)
 	vgpu_count_gem_handle(-1);
 	gem_revoke(g, f);
 	gem_unref(g);
+}
+
+static void handle_remove(struct drm_file *f, uint32_t handle)
+{
+	uint64_t a[SHARE_ARGS] = {f->shared, handle};
+
+	if (f->shared)
+		share_call(SHARE_HANDLE_PUT, a);
+	handle_drop(f, handle);
 }
 
 void drm_put(struct drm_file *f)
@@ -94,8 +124,9 @@ void drm_put(struct drm_file *f)
 	while (f->vas)
 		va_remove(f, f->vas);
 	for (uint32_t i = 0; i < f->handles.n; i++) {
+		/* A shared file's handles end with its last holder, at the daemon. */
 		if (f->handles.slot[i])
-			handle_remove(f, i + 1);
+			handle_drop(f, i + 1);
 	}
 	free(f->handles.slot);
 	vm_destroy(f->vm);
@@ -105,9 +136,43 @@ void drm_put(struct drm_file *f)
 
 /* ---- GEM ------------------------------------------------------------------ */
 
+/* A file that another process has too: its handles are what the daemon says. */
+static struct gem *lookup_shared(struct drm_file *f, uint32_t handle)
+{
+	struct gem *local = idr_find(&f->handles, handle - 1), *g;
+	uint64_t a[SHARE_ARGS] = {f->shared, handle};
+	struct share_bo b;
+	size_t n = sizeof(b);
+
+	if (share_call_data(SHARE_HANDLE_FIND, a, -1, NULL, 0, &b, &n)) {
+		if (local && !share_lost())
+			handle_drop(f, handle);
+		return NULL;
+	}
+	g = gem_import(&b);
+	if (g == local) {
+		if (g)
+			gem_unref(g);
+		return g;
+	}
+	if (local)
+		handle_drop(f, handle);
+	if (g && (gem_allow(g, f) || idr_set(&f->handles, g, handle - 1))) {
+		gem_unref(g);
+		return NULL;
+	}
+	if (g)
+		vgpu_count_gem_handle(1);
+	return g;
+}
+
 static struct gem *lookup(struct drm_file *f, uint32_t handle)
 {
-	return handle ? idr_find(&f->handles, handle - 1) : NULL;
+	if (!handle)
+		return NULL;
+	if (share_active() && f->shared && share_page->files_shared)
+		return lookup_shared(f, handle);
+	return idr_find(&f->handles, handle - 1);
 }
 
 /* A new handle owns the reference it is given. */
@@ -117,7 +182,19 @@ static int handle_create(struct drm_file *f, struct gem *g, uint32_t *handle)
 
 	if (err)
 		return err;
-	id = idr_alloc(&f->handles, g, INT32_MAX);
+	if (f->shared) {
+		uint64_t a[SHARE_ARGS] = {f->shared, g->bo->shared};
+
+		id = share_call(SHARE_HANDLE_ADD, a);
+		if (!id && idr_find(&f->handles, a[0] - 1))
+			handle_drop(f, (uint32_t)a[0]); /* another process closed it */
+		if (!id)
+			id = idr_set(&f->handles, g, (uint32_t)a[0] - 1);
+		if (!id)
+			id = (int)a[0] - 1;
+	} else {
+		id = idr_alloc(&f->handles, g, INT32_MAX);
+	}
 	if (id < 0) {
 		gem_revoke(g, f);
 		return id;
@@ -154,6 +231,7 @@ static long gem_create_ioctl(struct drm_file *f, union drm_amdgpu_gem_create *a)
 	if (err)
 		return err;
 	g->cpu_access = a->in.domain_flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED;
+	gem_publish(g);
 	pthread_mutex_lock(&f->lock);
 	err = handle_create(f, g, &handle);
 	pthread_mutex_unlock(&f->lock);
@@ -277,6 +355,7 @@ static long metadata_ioctl(struct drm_file *f, struct drm_amdgpu_gem_metadata *a
 	if (!g)
 		return -ENOENT;
 	if (a->op == AMDGPU_GEM_METADATA_OP_GET_METADATA) {
+		gem_refresh(g);
 		a->data.flags = g->metadata_flags;
 		a->data.tiling_info = g->tiling;
 		a->data.data_size_bytes = g->metadata_size;
@@ -290,6 +369,7 @@ static long metadata_ioctl(struct drm_file *f, struct drm_amdgpu_gem_metadata *a
 	g->tiling = a->data.tiling_info;
 	g->metadata_size = a->data.data_size_bytes;
 	memcpy(g->metadata, a->data.data, g->metadata_size);
+	gem_publish(g);
 	return 0;
 }
 
@@ -471,6 +551,9 @@ long drm_ioctl(struct drm_file *f, unsigned cmd, void *arg)
 
 	if (_IOC_TYPE(cmd) != DRM_IOCTL_BASE)
 		return -ENOTTY;
+	/* As drm_dev_enter() has it once the device is gone. */
+	if (share_active() && share_lost())
+		return -ENODEV;
 	if (!n)
 		return -EINVAL;
 	memset(buf, 0, n > usize ? n : usize);
@@ -493,25 +576,15 @@ int drm_mmap(struct drm_file *f, uint64_t len, uint64_t off, struct vma_backing 
 
 	len = (len + 4095) & ~4095ull;
 	if (!g)
-		return -EINVAL;
+		return gem_elsewhere(off) ? -EACCES : -EINVAL;
 	if (len > g->size || off - start > g->size - len)
 		err = -EINVAL;
 	else if (!gem_allowed(g, f))
 		err = -EACCES;
-	else if (g->domain == GEM_PREEMPT || g->bo->kind != VM_BACK_POOL)
-		err = -EPERM;
-	if (err) {
-		gem_unref(g);
-		return err;
-	}
-	*out = (struct vma_backing){
-		.kind = VMA_BO,
-		.fd = vm_pools_fd(),
-		.off = g->bo->pool_off + (off - start),
-		.dontexpand = true,
-		.gem = g,
-	};
-	return 0;
+	else
+		err = gem_mmap(g, len, off - start, out);
+	gem_unref(g);
+	return err;
 }
 
 int drm_fdinfo(struct drm_file *f, char *buf, size_t n)

@@ -16,6 +16,7 @@ struct drm_file {
 	uint32_t refs; /* open file description + whoever acquired the VM */
 	uint64_t mm;   /* address space that opened it */
 	uint64_t client_id;
+	uint64_t shared; /* the daemon's number of this file, on a shared device */
 	uint32_t pasid;
 	struct vm *vm;
 	bool compute; /* ACQUIRE_VM made it a compute VM */
@@ -33,6 +34,9 @@ struct drm_file {
 };
 
 int drm_open(bool primary, struct drm_file **out);
+/* Another process's open file, as the daemon knows it. */
+int drm_open_shared(uint64_t number, bool compute, struct drm_file **out);
+void drm_name(struct drm_file *f, uint64_t number);
 void drm_get(struct drm_file *f);
 void drm_put(struct drm_file *f);
 long drm_ioctl(struct drm_file *f, unsigned cmd, void *arg);

@@ -4,11 +4,16 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kfd/vkfd.h"
+#include "share/share.h"
 
 /* drm_vma_manager.h: fake offsets begin above 32 bits of pages' worth of real ones. */
 #define DRM_FILE_PAGE_OFFSET (1ull << 32)
+/* On a shared device buffers lie at DRM_FILE_PAGE_OFFSET plus their place in its memory, which no
+ * other process's has; objects of this process alone come behind all of them. */
+#define OWN_OFFSETS (1ull << 44)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gem *objects;
@@ -33,7 +38,8 @@ static void link_object(struct gem *g)
 		objects->prev = &g->next;
 	objects = g;
 	pthread_mutex_unlock(&lock);
-	kfd_mem_placed((int)g->domain, (int64_t)g->size);
+	if (!g->bo->shared)
+		kfd_mem_placed((int)g->domain, (int64_t)g->size);
 }
 
 static void adopt(struct gem *g, enum gem_domain domain, uint64_t size, struct gem **out)
@@ -93,9 +99,11 @@ void gem_unref(struct gem *g)
 	if (g->next)
 		g->next->prev = g->prev;
 	pthread_mutex_unlock(&lock);
-	kfd_mem_placed((int)g->domain, -(int64_t)g->size);
-	if (g->kfd_flags)
-		kfd_mem_unreserve(g->kfd_flags, g->size);
+	if (!g->bo->shared) {
+		kfd_mem_placed((int)g->domain, -(int64_t)g->size);
+		if (g->kfd_flags)
+			kfd_mem_unreserve(g->kfd_flags, g->size);
+	}
 	vm_bo_unref(g->bo);
 	free(g);
 }
@@ -103,7 +111,11 @@ void gem_unref(struct gem *g)
 uint64_t gem_mmap_offset(struct gem *g)
 {
 	pthread_mutex_lock(&lock);
-	if (!g->mmap_offset) {
+	if (!g->mmap_offset && g->bo->shared) {
+		g->mmap_offset = DRM_FILE_PAGE_OFFSET + g->bo->pool_off;
+	} else if (!g->mmap_offset) {
+		if (share_active() && next_offset < OWN_OFFSETS)
+			next_offset = OWN_OFFSETS;
 		g->mmap_offset = next_offset;
 		next_offset += g->size;
 	}
@@ -169,4 +181,108 @@ struct gem *gem_by_offset(uint64_t offset, uint64_t *start)
 	}
 	pthread_mutex_unlock(&lock);
 	return found;
+}
+
+int gem_mmap(struct gem *g, uint64_t len, uint64_t off, struct vma_backing *out)
+{
+	if (len > g->size || off > g->size - len)
+		return -EINVAL;
+	if (g->domain == GEM_PREEMPT || g->bo->kind != VM_BACK_POOL)
+		return -EPERM;
+	gem_ref(g);
+	*out = (struct vma_backing){
+		.kind = VMA_BO,
+		.fd = vm_pools_fd(),
+		.off = g->bo->pool_off + off,
+		.dontexpand = true,
+		.gem = g,
+	};
+	return 0;
+}
+
+/* ---- a shared device ------------------------------------------------------ */
+
+void gem_charge(struct gem *g, uint32_t kfd_flags)
+{
+	g->kfd_flags = kfd_flags;
+	if (g->bo->shared) {
+		uint64_t a[SHARE_ARGS] = {g->bo->shared, kfd_flags};
+
+		share_call(SHARE_BO_CHARGE, a);
+	}
+}
+
+void gem_used_by_queues(struct gem *g)
+{
+	uint64_t a[SHARE_ARGS] = {g->bo->shared};
+
+	if (g->bo->shared)
+		share_call(SHARE_BO_KFD, a);
+}
+
+static struct gem *by_number(uint64_t number)
+{
+	struct gem *g;
+
+	pthread_mutex_lock(&lock);
+	for (g = objects; g && g->bo->shared != number; g = g->next)
+		;
+	if (g)
+		__atomic_fetch_add(&g->refs, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&lock);
+	return g;
+}
+
+struct gem *gem_import(const struct share_bo *b)
+{
+	struct gem *g = by_number(b->number);
+
+	if (g) {
+		/* One hold per object. */
+		share_bo_put(b->number);
+		return g;
+	}
+	g = calloc(1, sizeof(*g));
+	if (!g || vm_bo_adopt(b->domain == GEM_VRAM ? VM_POOL_VRAM : VM_POOL_GTT, b->number,
+			      b->offset, b->size, &g->bo)) {
+		free(g);
+		share_bo_put(b->number);
+		return NULL;
+	}
+	g->kfd_flags = b->kfd_flags;
+	g->cpu_access = b->cpu_access;
+	adopt(g, (enum gem_domain)b->domain, b->size, &g);
+	gem_refresh(g);
+	return g;
+}
+
+void gem_publish(struct gem *g)
+{
+	uint64_t a[SHARE_ARGS] = {g->bo->shared, g->cpu_access, g->metadata_flags, g->tiling};
+
+	if (g->bo->shared)
+		share_call_data(SHARE_BO_SET, a, -1, g->metadata, g->metadata_size, NULL, NULL);
+}
+
+void gem_refresh(struct gem *g)
+{
+	uint64_t a[SHARE_ARGS] = {g->bo->shared};
+	uint32_t meta[64];
+	size_t n = sizeof(meta);
+
+	if (!g->bo->shared || share_call_data(SHARE_BO_GET, a, -1, NULL, 0, meta, &n))
+		return;
+	g->cpu_access = a[1];
+	g->metadata_flags = a[2];
+	g->tiling = a[3];
+	g->metadata_size = (uint32_t)n;
+	memcpy(g->metadata, meta, n);
+}
+
+bool gem_elsewhere(uint64_t offset)
+{
+	uint64_t a[SHARE_ARGS] = {offset - DRM_FILE_PAGE_OFFSET};
+
+	return share_active() && offset >= DRM_FILE_PAGE_OFFSET && offset < OWN_OFFSETS &&
+	       !share_call(SHARE_BO_AT, a);
 }

@@ -49,12 +49,26 @@ int gem_create(enum gem_domain domain, uint64_t size, struct gem **out);
 int gem_create_user(enum gem_domain domain, uint64_t addr, uint64_t size, struct gem **out);
 void gem_ref(struct gem *g);
 void gem_unref(struct gem *g);
+/* It is charged against the KFD limits with these flags: given back with it. */
+void gem_charge(struct gem *g, uint32_t kfd_flags);
 uint64_t gem_mmap_offset(struct gem *g);          /* allocates it */
 int gem_allow(struct gem *g, struct drm_file *f); /* -ENOMEM */
 void gem_revoke(struct gem *g, struct drm_file *f);
 bool gem_allowed(const struct gem *g, const struct drm_file *f);
+/* mmap of [off, off + len) of the object. 0, -EINVAL, -EPERM. */
+struct vma_backing;
+int gem_mmap(struct gem *g, uint64_t len, uint64_t off, struct vma_backing *out);
 /* The object at a fake offset, with a reference, or NULL; *start is the object's own offset. */
 struct gem *gem_by_offset(uint64_t offset, uint64_t *start);
+/* On a shared device: the object of a buffer that this process holds since b was got, one per
+ * buffer, with a reference; or NULL and the buffer is given back. */
+struct share_bo;
+struct gem *gem_import(const struct share_bo *b);
+void gem_publish(struct gem *g); /* CPU access and metadata, for other processes */
+void gem_refresh(struct gem *g); /* metadata as other processes left it */
+void gem_used_by_queues(struct gem *g);
+/* A buffer that is another process's is at this offset. */
+bool gem_elsewhere(uint64_t offset);
 void gem_after_fork(void);
 
 #endif

@@ -152,6 +152,7 @@ static void free_pdd(struct kfd_process *p)
 	if (vgpu_kernel()->smi_process_events)
 		smi_event(p->lead, KFD_SMI_EVENT_PROCESS_END, "%x %s\n", p->lead, p->comm);
 	/* The file may serve another process now. */
+	kfd_shared_compute(pdd->drm, false);
 	pdd->drm->compute = false;
 	drm_put(pdd->drm);
 }

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "share/share.h"
 #include "vm/rawsys.h"
 
 /* The process mutex makes every handler sleepable; only CRIU_OP carries a flag. */
@@ -57,7 +58,8 @@ static const struct ioctl_desc ioctls[KFD_NR_END] = {
 	DEF(EXPORT_DMABUF, export_dmabuf),
 	DEF(RUNTIME_ENABLE, runtime_enable),
 	DEF(DBG_TRAP, dbg_trap),
-	[KFD_NR_CREATE_PROCESS] = {AMDKFD_IOC_CREATE_PROCESS, NULL, 0}, /* of the file, not of the process */
+	[KFD_NR_CREATE_PROCESS] = {AMDKFD_IOC_CREATE_PROCESS, NULL,
+				   0}, /* of the file, not of the process */
 	DEF(PROFILER, profiler),
 };
 #undef DEF
@@ -92,6 +94,8 @@ long kfd_ioctl(struct kfd_process **file, unsigned cmd, void *arg)
 	asize = usize > ksize ? usize : ksize;
 	if (p->lead != getpid() && vgpu_rule(RULE_fork_ebadf))
 		return -EBADF;
+	if (share_active() && share_lost())
+		return -ENODEV;
 	if ((d->flags & FLAG_CHECKPOINT_RESTORE) && !capable_checkpoint())
 		return -EACCES;
 	if (asize > sizeof(stack)) {

@@ -40,6 +40,27 @@ static inline int idr_alloc(struct idr *i, void *ptr, uint32_t limit)
 	return (int)id;
 }
 
+/* ptr at an id that is free, as somebody else chose it. 0 or -ENOMEM. */
+static inline int idr_set(struct idr *i, void *ptr, uint32_t id)
+{
+	if (id >= i->n) {
+		uint32_t n = i->n ? i->n : 16;
+		void **s;
+
+		while (n <= id)
+			n *= 2;
+		s = realloc(i->slot, n * sizeof(*s));
+		if (!s)
+			return -ENOMEM;
+		memset(s + i->n, 0, (n - i->n) * sizeof(*s));
+		i->slot = s;
+		i->n = n;
+	}
+	i->slot[id] = ptr;
+	i->used++;
+	return 0;
+}
+
 static inline void *idr_find(const struct idr *i, uint64_t id)
 {
 	return id < i->n ? i->slot[id] : NULL;

@@ -42,7 +42,7 @@ struct kfd_device {
 	struct smi_client *smi;
 	uint32_t reset_seq;
 	struct kfd_process *profiler; /* who holds the performance counters */
-	struct vgpu_stats stats; /* the parts nobody else counts */
+	struct vgpu_stats stats;      /* the parts nobody else counts */
 };
 extern struct kfd_device kfd_device;
 
@@ -110,9 +110,11 @@ struct kfd_process {
 	uint32_t evicted_bos; /* invalid userptr BOs and SVM ranges since the last restore */
 	bool restore_pending;
 
-	struct dbg_state *dbg; /* runtime and debugger */
-	uint32_t resumes;      /* changes when queues are resumed; a futex */
+	struct dbg_state *dbg;     /* runtime and debugger */
+	uint32_t resumes;          /* changes when queues are resumed; a futex */
 	bool criu_paused, pressed; /* pressed: stopped by evict.c */
+	bool pressed_again;        /* while it was being restored */
+	bool lent;                 /* its lock, see shared.c */
 };
 #define KFD_CONTEXT_PRIMARY 0xffffu
 
@@ -209,7 +211,7 @@ struct kfd_bo *kfd_bo_by_handle(struct kfd_pdd *pdd, uint64_t handle);
 struct kfd_bo *kfd_bo_mapped_at(struct kfd_pdd *pdd, uint64_t va, uint64_t *start, uint64_t *size);
 bool kfd_bo_overlaps(struct kfd_pdd *pdd, uint64_t va, uint64_t size);
 int kfd_pdd_doorbells(struct kfd_pdd *pdd);               /* allocates the page on first use */
-void kfd_bos_free(struct kfd_process *p); /* all; process lock held */
+void kfd_bos_free(struct kfd_process *p);                 /* all; process lock held */
 int kfd_bo_unmap(struct kfd_pdd *pdd, struct kfd_bo *bo); /* -EINVAL not mapped, -EBUSY */
 void kfd_stats_bo(int count, int64_t bytes);
 /* The set of watched client ranges (userptr, SVM) changed. Process lock held. */
@@ -347,6 +349,28 @@ bool kfd_runtime_ttmps(const struct kfd_process *p);
 /* Memory pressure as configured (evict.c): begins with the first queue. */
 void kfd_pressure_start(void);
 void kfd_pressure_after_fork(void);
+
+/* ---- a device that several processes share (shared.c) --------------------- */
+
+int kfd_shared_join(void);
+void kfd_shared_after_fork(void);
+uint32_t kfd_shared_pasid(void);
+long kfd_shared_available(uint64_t *out);
+/* f's VM becomes a compute VM (nonzero if it is one, in whatever process), or is none any more. */
+int kfd_shared_compute(struct drm_file *f, bool on);
+/* A thread that holds p->lock and waits for the daemon lends it to the news thread, which the daemon
+ * may be waiting for: queues may be stopped meanwhile, nothing else changes. */
+void kfd_lock_lend(struct kfd_process *p);
+void kfd_lock_reclaim(struct kfd_process *p);
+/* p->lock, or the loan of it; say what you got when you give it back. Not shared: p->lock. */
+bool kfd_lock_borrow(struct kfd_process *p);
+void kfd_lock_return(struct kfd_process *p, bool borrowed);
+/* What the daemon's news do (evict.c, reset.c, smi.c). */
+void kfd_evict_wanted(void);
+void kfd_reset_begun(int source, uint32_t seq);
+void kfd_reset_ended(uint32_t count);
+void kfd_device_lost(void);
+void smi_news(pid_t pid, int event, const char *text, size_t len);
 
 /* ---- reset (reset.c) ------------------------------------------------------ */
 

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "drm/drm_file.h"
+#include "share/share.h"
 #include "vm/rawsys.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -24,11 +25,20 @@ int kfd_mem_reserve(uint32_t flags, uint64_t size)
 {
 	struct kfd_charge c = kfd_limits_charge(flags, size, vgpu_props.vram_is_gtt);
 	const char *why = "";
+	char text[64] = "";
 	int err;
 
-	pthread_mutex_lock(&kfd_device.lock);
-	err = kfd_limits_reserve(&kfd_device.limits, &c, &why);
-	pthread_mutex_unlock(&kfd_device.lock);
+	if (share_active()) {
+		uint64_t a[SHARE_ARGS] = {flags, size};
+		size_t n = sizeof(text) - 1;
+
+		err = share_call_data(SHARE_RESERVE, a, -1, NULL, 0, text, &n);
+		why = text;
+	} else {
+		pthread_mutex_lock(&kfd_device.lock);
+		err = kfd_limits_reserve(&kfd_device.limits, &c, &why);
+		pthread_mutex_unlock(&kfd_device.lock);
+	}
 	if (err)
 		vgpu_log("amdgpu: Insufficient memory: %llu bytes with flags 0x%x exceed the %s",
 			 (unsigned long long)size, flags, why);
@@ -39,6 +49,12 @@ void kfd_mem_unreserve(uint32_t flags, uint64_t size)
 {
 	struct kfd_charge c = kfd_limits_charge(flags, size, vgpu_props.vram_is_gtt);
 
+	if (share_active()) {
+		uint64_t a[SHARE_ARGS] = {flags, size};
+
+		share_call(SHARE_UNRESERVE, a);
+		return;
+	}
 	pthread_mutex_lock(&kfd_device.lock);
 	kfd_limits_release(&kfd_device.limits, &c);
 	pthread_mutex_unlock(&kfd_device.lock);
@@ -51,6 +67,12 @@ void kfd_mem_placed(int domain, int64_t delta)
 			 : domain == GEM_GTT     ? &kfd_device.gtt_used
 						 : NULL;
 
+	if (used && share_active()) {
+		uint64_t a[SHARE_ARGS] = {(uint64_t)domain, (uint64_t)delta};
+
+		share_call(SHARE_PLACED, a);
+		return;
+	}
 	if (used)
 		__atomic_fetch_add(used, (uint64_t)delta, __ATOMIC_RELAXED);
 }
@@ -221,7 +243,9 @@ static long alloc_locked(struct kfd_process *p, struct kfd_ioctl_alloc_memory_of
 		err = -ENOMEM;
 		goto out_unreserve;
 	}
+	kfd_lock_lend(p);
 	err = create_backing(pdd, a, size, &bo->gem);
+	kfd_lock_reclaim(p);
 	if (err)
 		goto out_unreserve;
 	err = gem_allow(bo->gem, pdd->drm);
@@ -232,7 +256,7 @@ static long alloc_locked(struct kfd_process *p, struct kfd_ioctl_alloc_memory_of
 		err = -EFAULT;
 		goto out_unref;
 	}
-	bo->gem->kfd_flags = a->flags;
+	gem_charge(bo->gem, a->flags);
 	bo->gem->cpu_access = a->flags & KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC;
 	bo->handle = (uint32_t)id;
 	bo->va = a->va_addr;
@@ -527,6 +551,7 @@ KFD_HANDLER(import_dmabuf)
 		err = -EFAULT;
 		goto out;
 	}
+	gem_used_by_queues(g);
 	bo->gem = g;
 	bo->handle = (uint32_t)id;
 	bo->va = a->va_addr;
@@ -564,6 +589,7 @@ KFD_HANDLER(get_dmabuf_info)
 		err = -EINVAL;
 		goto out;
 	}
+	gem_refresh(g);
 	a->size = g->size;
 	/* The size is compared whether there is a buffer or not, and comes back either way. */
 	err = g->metadata_size > a->metadata_size ? -EINVAL : 0;

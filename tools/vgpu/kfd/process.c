@@ -11,6 +11,7 @@
 #include "check/check.h"
 #include "count/count.h"
 #include "drm/drm_file.h"
+#include "share/share.h"
 #include "vm/rawsys.h"
 
 struct kfd_device kfd_device = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -44,6 +45,7 @@ static void reset_after_fork(void)
 	kfd_reset_after_fork();
 	gem_after_fork();
 	kfd_contexts_after_fork();
+	kfd_shared_after_fork();
 	kfd_irq_after_fork();
 }
 
@@ -64,6 +66,14 @@ static int device_init_locked(void)
 		return err;
 	count_init();
 	check_init();
+	if (share_on()) {
+		/* Made without libc's fork, the child still has its parent's connections. */
+		if (kfd_device.mm && !vgpu_device_alive())
+			share_after_fork();
+		err = kfd_shared_join();
+		if (err)
+			return err;
+	}
 	if (vgpu_config.gpus) {
 		vm_fragmented = vgpu_config.fragmented;
 		err = vm_pools_init(vgpu_config.vram_bytes, vgpu_config.gtt_bytes);
@@ -138,7 +148,8 @@ int kfd_process_new(struct kfd_process **out)
 	kfd_event_process_init(p);
 	p->lead = getpid();
 	p->mm = vgpu_mm_generation();
-	p->pasid = __atomic_add_fetch(&kfd_device.next_pasid, 1, __ATOMIC_RELAXED);
+	p->pasid = share_active() ? kfd_shared_pasid()
+				  : __atomic_add_fetch(&kfd_device.next_pasid, 1, __ATOMIC_RELAXED);
 	p->pdd.doorbell_fd = -1;
 	p->n_pdds = vgpu_config.gpus;
 	reserve_doorbells(&p->pdd);
@@ -279,7 +290,7 @@ static int init_cwsr(struct kfd_pdd *pdd, struct vm *vm)
 		return err;
 	}
 	g->kernel = true;
-	g->kfd_flags = KFD_IOC_ALLOC_MEM_FLAGS_GTT;
+	gem_charge(g, KFD_IOC_ALLOC_MEM_FLAGS_GTT);
 	pdd->cwsr_kernel = g;
 	return 0;
 }
@@ -310,7 +321,14 @@ KFD_HANDLER(acquire_vm)
 		err = -EINVAL;
 		goto out;
 	}
+	/* Or another process's that has the file too. */
+	if (kfd_shared_compute(f, true)) {
+		err = -EINVAL;
+		goto out;
+	}
+	kfd_lock_lend(p);
 	err = init_cwsr(pdd, f->vm);
+	kfd_lock_reclaim(p);
 	if (err)
 		goto out;
 	f->compute = true;
@@ -444,6 +462,8 @@ KFD_HANDLER(available_memory)
 
 	if (!pdd)
 		return -EINVAL;
+	if (share_active())
+		return kfd_shared_available(&a->available);
 	pthread_mutex_lock(&kfd_device.lock);
 	a->available = kfd_limits_available(&kfd_device.limits);
 	pthread_mutex_unlock(&kfd_device.lock);

@@ -57,9 +57,9 @@ static int attr(struct kfd_process *p, const char *name, char *buf, size_t n)
 {
 	unsigned gpu, id = vgpu_props.gpu_id;
 	char tail[32];
+	bool borrowed = kfd_lock_borrow(p);
 	int r = -ENOENT;
 
-	pthread_mutex_lock(&p->lock);
 	if (!strcmp(name, "pasid")) {
 		r = snprintf(buf, n, "%u\n", vgpu_kernel()->sysfs_pasid ? p->pasid : 0);
 	} else if (!strncmp(name, "queues/", 7)) {
@@ -88,7 +88,7 @@ static int attr(struct kfd_process *p, const char *name, char *buf, size_t n)
 		    !strcmp(tail, "page_out"))
 			r = snprintf(buf, n, "%d\n", 0);
 	}
-	pthread_mutex_unlock(&p->lock);
+	kfd_lock_return(p, borrowed);
 	return r;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 
+#include "share/share.h"
 #include "vm/rawsys.h"
 
 #define PAGE_UP(x) (((x) + 4095) & ~4095ull)
@@ -186,6 +187,13 @@ static int take_sdma(struct kfd_queue *q, uint32_t type)
 		vgpu_log("amdgpu: No more XGMI SDMA queue to allocate");
 		return -ENOMEM;
 	}
+	if (share_active()) {
+		uint64_t id[SHARE_ARGS] = {~0ull};
+
+		err = share_call(SHARE_SDMA, id);
+		q->sdma_id = (uint32_t)id[0];
+		goto out;
+	}
 	pthread_mutex_lock(&kfd_device.lock);
 	for (uint32_t i = KFD_SDMA_RESERVED; i < KFD_SDMA_QUEUES; i++) {
 		if (!(kfd_device.sdma_used & 1u << i) || !vgpu_rule(RULE_queue_sdma_limit)) {
@@ -196,6 +204,7 @@ static int take_sdma(struct kfd_queue *q, uint32_t type)
 		}
 	}
 	pthread_mutex_unlock(&kfd_device.lock);
+out:
 	if (err)
 		vgpu_log(type == KFD_IOC_QUEUE_TYPE_SDMA
 				 ? "amdgpu: No more SDMA queue to allocate"
@@ -205,9 +214,28 @@ static int take_sdma(struct kfd_queue *q, uint32_t type)
 
 static void give_sdma(struct kfd_queue *q)
 {
+	uint64_t a[SHARE_ARGS] = {q->sdma_id};
+
+	if (share_active()) {
+		share_call(SHARE_SDMA, a);
+		return;
+	}
 	pthread_mutex_lock(&kfd_device.lock);
 	kfd_device.sdma_used &= ~(1u << q->sdma_id);
 	pthread_mutex_unlock(&kfd_device.lock);
+}
+
+/* Of all processes' queues. */
+static int count_queue(int n)
+{
+	uint64_t a[SHARE_ARGS] = {(uint64_t)(int64_t)n};
+
+	if (share_active())
+		return share_call(SHARE_QUEUES, a);
+	if (n > 0 && kfd_device.queue_count >= KFD_MAX_QUEUES_PER_DEVICE)
+		return -EPERM;
+	kfd_device.queue_count += (uint32_t)n;
+	return 0;
 }
 
 static int take_doorbell(struct kfd_queue *q, struct kfd_pdd *pdd)
@@ -312,10 +340,12 @@ static int take_mes_pages(struct kfd_queue *q, struct kfd_pdd *pdd)
 {
 	int err = 0;
 
+	kfd_lock_lend(q->process);
 	if (!pdd->proc_ctx)
 		err = gem_create(GEM_GTT, KFD_MES_CTX_SIZE, &pdd->proc_ctx);
 	if (!err)
 		err = gem_create(GEM_GTT, KFD_MES_CTX_SIZE, &q->gang_ctx);
+	kfd_lock_reclaim(q->process);
 	if (err)
 		vgpu_log("amdgpu: failed to allocate %s context bo",
 			 pdd->proc_ctx ? "gang" : "process");
@@ -365,14 +395,13 @@ static int create_locked(struct kfd_process *p, struct kfd_queue *q,
 		err = -EPERM;
 		goto out_buffers;
 	}
-	if (kfd_device.queue_count >= KFD_MAX_QUEUES_PER_DEVICE) {
-		err = -EPERM;
+	err = count_queue(1);
+	if (err)
 		goto out_buffers;
-	}
 	if (q->sdma) {
 		err = take_sdma(q, a->queue_type);
 		if (err)
-			goto out_buffers;
+			goto out_count;
 	}
 	err = take_doorbell(q, pdd);
 	if (err)
@@ -399,7 +428,6 @@ static int create_locked(struct kfd_process *p, struct kfd_queue *q,
 	p->queues[q->id] = q;
 	p->n_queues++;
 	pdd->queue_count++;
-	kfd_device.queue_count++;
 	dbg_queue_changed(p, q);
 	kfd_pressure_start();
 	return 0;
@@ -411,6 +439,8 @@ out_doorbell:
 out_sdma:
 	if (q->sdma)
 		give_sdma(q);
+out_count:
+	count_queue(-1);
 out_buffers:
 	give_gang_page(q);
 	release_buffers(q);
@@ -466,7 +496,7 @@ static void queue_free(struct kfd_process *p, struct kfd_queue *q, bool lost)
 	dbg_queue_gone(p, q);
 	p->n_queues--;
 	p->pdd.queue_count--;
-	kfd_device.queue_count--;
+	count_queue(-1);
 	if (q->gws) {
 		p->pdd.gws = false;
 		dbg_gws(p, false);

@@ -11,6 +11,8 @@
 
 #include <errno.h>
 
+#include "share/share.h"
+
 /* MODE2 (soc21.c:soc21_asic_reset_method for this part). */
 #define RESET_TIME_NS (500 * 1000000ull)
 /* Scheduler firmware from here on resets single queues (amdgpu_mes.c). */
@@ -32,7 +34,9 @@ static bool mes_dead;   /* atomic: it did not answer, and nobody may reset the G
 
 bool kfd_gpu_in_reset(void)
 {
-	return __atomic_load_n(&locked, __ATOMIC_ACQUIRE);
+	/* Whoever comes in the middle finds the device locked. */
+	return __atomic_load_n(&locked, __ATOMIC_ACQUIRE) ||
+	       (share_active() && __atomic_load_n(&share_page->in_reset, __ATOMIC_ACQUIRE));
 }
 
 static int schedule(enum kfd_reset_source why)
@@ -44,10 +48,21 @@ static int schedule(enum kfd_reset_source why)
 		vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: GPU recovery disabled.",
 			 vgpu_config.pci_bus);
 		__atomic_store_n(&mes_dead, true, __ATOMIC_RELEASE);
+		if (share_active()) {
+			uint64_t a[SHARE_ARGS] = {0};
+
+			share_call(SHARE_MES_DEAD, a);
+		}
 		return 0;
 	}
 	pthread_mutex_lock(&lock);
-	if (!scheduled) {
+	if (!scheduled && share_active()) {
+		uint64_t a[SHARE_ARGS] = {why};
+
+		/* It is everybody's: it comes back as news. */
+		err = share_call(SHARE_RESET, a);
+		scheduled = !err;
+	} else if (!scheduled) {
 		source = why;
 		err = timer_arm(&begin_timer, vgpu_clock_ns());
 		scheduled = !err;
@@ -58,7 +73,8 @@ static int schedule(enum kfd_reset_source why)
 
 int kfd_mes_silent(const char *msg)
 {
-	if (!__atomic_load_n(&mes_dead, __ATOMIC_ACQUIRE))
+	if (!__atomic_load_n(&mes_dead, __ATOMIC_ACQUIRE) &&
+	    !(share_active() && __atomic_load_n(&share_page->mes_dead, __ATOMIC_ACQUIRE)))
 		return 0;
 	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: MES failed to respond to msg=%s",
 		 vgpu_config.pci_bus, msg);
@@ -68,7 +84,7 @@ int kfd_mes_silent(const char *msg)
 void kfd_gpu_reset_wait(void)
 {
 	pthread_mutex_lock(&lock);
-	while (kfd_gpu_in_reset())
+	while (kfd_gpu_in_reset() && !(share_active() && share_lost()))
 		pthread_cond_wait(&over, &lock);
 	pthread_mutex_unlock(&lock);
 }
@@ -108,8 +124,9 @@ static void smi_reset(enum kfd_smi_event event, const char *cause)
 
 static void reset_one(struct kfd_process *p, void *ctx)
 {
+	bool borrowed = kfd_lock_borrow(p);
+
 	(void)ctx;
-	pthread_mutex_lock(&p->lock);
 	/* After a hang all of the device's queues count as reset (kfd_hws_hang). */
 	if (source == KFD_RESET_MES && p->n_queues)
 		p->pdd.has_reset_queue = true;
@@ -121,25 +138,66 @@ static void reset_one(struct kfd_process *p, void *ctx)
 		left--;
 		cp_queue_reset(p->queues[i]->cp);
 	}
-	pthread_mutex_unlock(&p->lock);
+	kfd_lock_return(p, borrowed);
 	if (p->n_pdds)
 		hw_exception(p);
 }
 
-static void begin_work(struct kfd_timer *t)
+static void pre_reset(void)
 {
 	static const char *const cause[] = {"MES hang", "user trigger"};
 
-	(void)t;
-	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: GPU reset begin!", vgpu_config.pci_bus);
-	kfd_device.reset_seq++;
 	smi_reset(KFD_SMI_EVENT_GPU_PRE_RESET, cause[source]);
 	__atomic_store_n(&locked, true, __ATOMIC_RELEASE);
 	kfd_process_each(reset_one, NULL);
 	__atomic_store_n(&mes_dead, false, __ATOMIC_RELEASE);
+}
+
+static void begin_work(struct kfd_timer *t)
+{
+	(void)t;
+	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: GPU reset begin!", vgpu_config.pci_bus);
+	kfd_device.reset_seq++;
+	pre_reset();
 	resets++;
 	if (timer_arm(&end_timer, vgpu_clock_ns() + RESET_TIME_NS))
 		end_work(NULL);
+}
+
+void kfd_reset_begun(int why, uint32_t seq)
+{
+	source = (enum kfd_reset_source)why;
+	kfd_device.reset_seq = seq;
+	pthread_mutex_lock(&lock);
+	scheduled = true;
+	pthread_mutex_unlock(&lock);
+	pre_reset();
+}
+
+static void post_reset(void)
+{
+	pthread_mutex_lock(&lock);
+	__atomic_store_n(&locked, false, __ATOMIC_RELEASE);
+	scheduled = false;
+	pthread_cond_broadcast(&over);
+	pthread_mutex_unlock(&lock);
+	smi_reset(KFD_SMI_EVENT_GPU_POST_RESET, "");
+}
+
+void kfd_reset_ended(uint32_t count)
+{
+	resets = count;
+	post_reset();
+}
+
+/* The daemon is gone and the device with it: what a reset does to a process, for good. */
+void kfd_device_lost(void)
+{
+	pre_reset();
+	pthread_mutex_lock(&lock);
+	scheduled = false;
+	pthread_cond_broadcast(&over);
+	pthread_mutex_unlock(&lock);
 }
 
 static void end_work(struct kfd_timer *t)
@@ -150,12 +208,7 @@ static void end_work(struct kfd_timer *t)
 		 vgpu_config.pci_bus);
 	vgpu_log("amdgpu 0000:%02x:00.0: amdgpu: GPU reset(%u) succeeded!", vgpu_config.pci_bus,
 		 resets);
-	pthread_mutex_lock(&lock);
-	__atomic_store_n(&locked, false, __ATOMIC_RELEASE);
-	scheduled = false;
-	pthread_cond_broadcast(&over);
-	pthread_mutex_unlock(&lock);
-	smi_reset(KFD_SMI_EVENT_GPU_POST_RESET, "");
+	post_reset();
 }
 
 int kfd_hws_hang(struct kfd_queue *q)

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "share/share.h"
 #include "vm/rawsys.h"
 
 #define SMI_MSG_SIZE 96 /* KFD_SMI_EVENT_MSG_SIZE */
@@ -45,6 +46,14 @@ static bool capable_admin(void)
 	if (rawsys2(SYS_capget, &h, d))
 		return false;
 	return d[0].effective >> CAP_SYS_ADMIN & 1;
+}
+
+static void count_stream(int n)
+{
+	uint64_t a[SHARE_ARGS] = {(uint64_t)(int64_t)n};
+
+	if (share_active())
+		share_call(SHARE_SMI_STREAM, a);
 }
 
 KFD_HANDLER(smi_events)
@@ -80,6 +89,7 @@ KFD_HANDLER(smi_events)
 	kfd_device.smi = c;
 	kfd_device.stats.smi_clients++;
 	pthread_mutex_unlock(&lock);
+	count_stream(1);
 	fd = vgpu_files.install_smi(c, fds[0]);
 	if (fd < 0) {
 		rawsys1(SYS_close, fds[0]);
@@ -135,6 +145,7 @@ void smi_release(struct smi_client *c)
 		}
 	}
 	pthread_mutex_unlock(&lock);
+	count_stream(-1);
 	rawsys1(SYS_close, c->wr);
 	rawsys1(SYS_close, c->rd);
 	free(c);
@@ -154,20 +165,8 @@ static bool wants(const struct smi_client *c, pid_t pid, enum kfd_smi_event even
 	return events & KFD_SMI_EVENT_MASK_FROM_INDEX(event);
 }
 
-void smi_event(pid_t pid, enum kfd_smi_event event, const char *fmt, ...)
+static void deliver(pid_t pid, enum kfd_smi_event event, const char *msg, int len)
 {
-	char msg[SMI_MSG_SIZE];
-	int len;
-	va_list ap;
-
-	if (!kfd_device.smi)
-		return;
-	len = snprintf(msg, sizeof(msg), "%x ", event);
-	va_start(ap, fmt);
-	len += vsnprintf(msg + len, sizeof(msg) - (size_t)len, fmt, ap);
-	va_end(ap);
-	if (len > (int)sizeof(msg) - 1)
-		len = sizeof(msg) - 1;
 	pthread_mutex_lock(&lock);
 	for (struct smi_client *c = kfd_device.smi; c; c = c->next) {
 		int fill = 0;
@@ -180,6 +179,35 @@ void smi_event(pid_t pid, enum kfd_smi_event event, const char *fmt, ...)
 			rawsys3(SYS_write, c->wr, msg, len);
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+void smi_news(pid_t pid, int event, const char *text, size_t len)
+{
+	deliver(pid, (enum kfd_smi_event)event, text, (int)len);
+}
+
+void smi_event(pid_t pid, enum kfd_smi_event event, const char *fmt, ...)
+{
+	bool others = share_active() && share_page->smi_streams > kfd_device.stats.smi_clients;
+	char msg[SMI_MSG_SIZE];
+	int len;
+	va_list ap;
+
+	if (!kfd_device.smi && !others)
+		return;
+	len = snprintf(msg, sizeof(msg), "%x ", event);
+	va_start(ap, fmt);
+	len += vsnprintf(msg + len, sizeof(msg) - (size_t)len, fmt, ap);
+	va_end(ap);
+	if (len > (int)sizeof(msg) - 1)
+		len = sizeof(msg) - 1;
+	deliver(pid, event, msg, len);
+	/* Of no process: every process says it by itself. */
+	if (others && pid) {
+		uint64_t a[SHARE_ARGS] = {(uint64_t)pid, event};
+
+		share_call_data(SHARE_SMI, a, -1, msg, (size_t)len, NULL, NULL);
+	}
 }
 
 void smi_after_fork(void)

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "share/share.h"
+
 void kfd_stats_bo(int n, int64_t bytes)
 {
 	struct vgpu_stats *s = &kfd_device.stats;
@@ -92,6 +94,15 @@ void vgpu_stats(struct vgpu_stats *out)
 	out->sys_reserved = kfd_device.limits.sys_used;
 	out->ttm_reserved = kfd_device.limits.ttm_used;
 	out->vram_reserved = kfd_device.limits.vram_used;
+	if (share_active() && share_page) {
+		/* Of the device, whoever has them. */
+		out->gtt_used = share_page->placed_gtt;
+		out->vram_used = share_page->placed_vram;
+		out->preempt_used = share_page->placed_preempt;
+		out->sys_reserved = share_page->sys_used;
+		out->ttm_reserved = share_page->ttm_used;
+		out->vram_reserved = share_page->kfd_vram_used;
+	}
 	out->queues = out->events = out->svm_ranges = out->mappings = out->user_pages = 0;
 	kfd_process_each(add_process, out);
 }

@@ -96,6 +96,11 @@ long kfd_ioctl(struct kfd_process **file, unsigned cmd, void *arg);
 /* Descriptions and mappings that keep a secondary process alive. */
 void kfd_process_file_get(struct kfd_process *p);
 void kfd_process_file_put(struct kfd_process *p);
+/* Another process's open file of it (it came through a socket): refuses what that refuses to
+ * everybody but its opener. */
+int kfd_foreign(pid_t lead, struct kfd_process **out);
+/* Close of the last descriptor: the process object lives as long as the process. */
+void kfd_release(struct kfd_process *p);
 /* The VMA of a successful mmap, for munmap and mremap to undo. */
 enum vma_kind { VMA_BO, VMA_DOORBELL, VMA_EVENTS, VMA_MMIO };
 struct vma_backing {
@@ -141,6 +146,8 @@ struct vgpu_files {
 	int (*install_dmabuf)(struct gem *g, int flags); /* takes its own reference; fd or -errno */
 	bool (*vma_device)(uint64_t addr, uint64_t len); /* a device mapping lies in the range */
 	struct gem *(*dmabuf_gem)(int fd);               /* with a reference, or NULL */
+	int (*fdinfos)(char *buf,
+		       size_t n); /* all DRM files: number and text, each with its zero */
 };
 extern struct vgpu_files vgpu_files;
 

@@ -3,6 +3,10 @@
  * Every one is backed by a real fd, so that numbers, flags, dup, poll, inheritance and SCM_RIGHTS
  * behave by themselves: /dev/null for the nodes (a character device without read side, which polls
  * as always ready, exactly as /dev/kfd does), a pipe for SMI streams, a memfd for dma-bufs.
+ *
+ * On a shared device files go from process to process, which have nothing but the kernel's inode
+ * to know them by: nodes are memfds there, and a dma-buf is one end of a socket pair, whose other
+ * end tells the daemon when the last copy is closed.
  */
 #include "preload.h"
 
@@ -10,14 +14,17 @@
 #include <fcntl.h>
 #include <linux/kcmp.h>
 #include <linux/memfd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "drm/drm_file.h"
 #include "drm/gem.h"
+#include "share/share.h"
 #include "vm/rawsys.h"
 
 #define MAX_FD 65536
@@ -52,12 +59,18 @@ struct vfile *vfile_new(enum vfile_kind kind)
 
 void vfile_put(struct vfile *v)
 {
+	uint64_t a[SHARE_ARGS] = {v->ino};
+
 	if (__atomic_sub_fetch(&v->refs, 1, __ATOMIC_ACQ_REL))
 		return;
+	if (v->named)
+		share_call(SHARE_FILE_PUT, a);
 	switch (v->kind) {
 	case VFILE_KFD:
-		if (v->kfd) /* a primary lives as long as the address space */
+		if (v->kfd) { /* a primary lives as long as the address space */
 			kfd_process_file_put(v->kfd);
+			kfd_release(v->kfd);
+		}
 		break;
 	case VFILE_DRM:
 		if (v->drm)
@@ -175,8 +188,90 @@ void vfd_received(int fd)
 			from = i;
 	}
 	pthread_mutex_unlock(&lock);
-	if (from >= 0)
+	if (from >= 0) {
 		vfd_duplicated(from, fd);
+	} else if (share_on()) {
+		struct vfile *v = vfd_adopt(fd);
+
+		if (v)
+			vfile_put(v);
+	}
+}
+
+/* ---- files of a shared device ---------------------------------------------- */
+
+/* Tells the daemon whose inode this is; watch: our copy of its end, which it takes. */
+static int name_file(struct vfile *v, enum share_kind kind, uint64_t object, int watch)
+{
+	uint64_t a[SHARE_ARGS] = {kind, v->ino, object, (uint64_t)v->oflags};
+	int err = share_call_data(SHARE_FILE_ADD, a, watch, NULL, 0, NULL, NULL);
+
+	if (err)
+		return err;
+	v->named = kind != SHARE_DMABUF;
+	if (kind == SHARE_DRM_FILE)
+		drm_name(v->drm, a[2]);
+	return 0;
+}
+
+/* A file of its own that opens as the client asked. */
+static int node_file(int flags)
+{
+	long fd = rawsys2(SYS_memfd_create, "vgpu-node", MFD_CLOEXEC), again;
+	char path[40];
+
+	if (fd < 0)
+		return (int)fd;
+	snprintf(path, sizeof(path), "/proc/self/fd/%ld", fd);
+	again = rawsys4(SYS_openat, AT_FDCWD, path, flags, 0);
+	rawsys1(SYS_close, fd);
+	return (int)again;
+}
+
+struct vfile *vfd_adopt(int fd)
+{
+	struct stat st = {0};
+	uint64_t a[SHARE_ARGS] = {0};
+	struct vfile *v = NULL;
+	struct share_bo b;
+	size_t n = sizeof(b);
+	int err;
+
+	if (fd < 0 || fd >= MAX_FD || rawsys2(SYS_fstat, fd, &st) ||
+	    !(S_ISSOCK(st.st_mode) || (S_ISREG(st.st_mode) && !st.st_nlink)))
+		return NULL;
+	/* A program that has nothing to do with the device does not join for a descriptor. */
+	if ((!share_active() && !share_is_file(st.st_ino)) || vgpu_device_init())
+		return NULL;
+	preload_started();
+	a[0] = st.st_ino;
+	if (share_call_data(SHARE_FILE_FIND, a, -1, NULL, 0, &b, &n))
+		return NULL;
+	v = vfile_new(a[0] == SHARE_KFD_FILE   ? VFILE_KFD
+		      : a[0] == SHARE_DRM_FILE ? VFILE_DRM
+					       : VFILE_DMABUF);
+	err = v ? 0 : -ENOMEM;
+	if (!err && v->kind == VFILE_DMABUF) {
+		v->gem = gem_import(&b);
+		err = v->gem ? 0 : -ENOMEM;
+		if (!err)
+			vgpu_count_dmabuf(1);
+	} else if (!err) {
+		v->oflags = (int)a[3];
+		err = v->kind == VFILE_KFD ? kfd_foreign((pid_t)a[2], &v->kfd)
+					   : drm_open_shared(a[1], a[4], &v->drm);
+		v->named = true;
+		v->ino = st.st_ino;
+	}
+	if (err) {
+		free(v);
+		return NULL;
+	}
+	if (vfd_install(fd, v)) {
+		vfile_put(v);
+		return NULL;
+	}
+	return vfd_get(fd);
 }
 
 int dev_open(enum vfile_kind kind, bool primary, int flags)
@@ -191,6 +286,10 @@ int dev_open(enum vfile_kind kind, bool primary, int flags)
 	}
 	if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL)) {
 		errno = EEXIST;
+		return -1;
+	}
+	if (share_active() && share_lost()) {
+		errno = ENODEV;
 		return -1;
 	}
 	v = vfile_new(kind);
@@ -209,7 +308,12 @@ int dev_open(enum vfile_kind kind, bool primary, int flags)
 		errno = -err;
 		return -1;
 	}
-	fd = REAL(open)("/dev/null", keep);
+	if (share_active() && !v->path_only) {
+		fd = node_file(keep);
+		errno = fd < 0 ? -fd : 0;
+	} else {
+		fd = REAL(open)("/dev/null", keep);
+	}
 	if (fd < 0 || vfd_install(fd, v)) {
 		int saved = fd < 0 ? errno : EMFILE;
 
@@ -218,6 +322,15 @@ int dev_open(enum vfile_kind kind, bool primary, int flags)
 		vfile_put(v);
 		errno = saved;
 		return -1;
+	}
+	if (share_active() && !v->path_only) {
+		err = name_file(v, kind == VFILE_KFD ? SHARE_KFD_FILE : SHARE_DRM_FILE, 0, -1);
+		if (err) {
+			vfd_forget(fd);
+			rawsys1(SYS_close, fd);
+			errno = -err;
+			return -1;
+		}
 	}
 	return fd;
 }
@@ -260,6 +373,33 @@ static int files_smi(struct smi_client *c, int fd)
 	return fd;
 }
 
+/* A dma-buf that other processes can have: one end of a pair. */
+static int shared_dmabuf(struct vfile *v, struct gem *g, int flags)
+{
+	int sv[2] = {-1, -1}, err;
+	long fd;
+
+	if (rawsys4(SYS_socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv))
+		return -EMFILE;
+	fd = sv[0];
+	if (!(flags & O_CLOEXEC))
+		rawsys3(SYS_fcntl, fd, F_SETFD, 0);
+	gem_publish(g);
+	gem_ref(g);
+	v->gem = g;
+	vgpu_count_dmabuf(1);
+	err = vfd_install((int)fd, v) ? -EMFILE : name_file(v, SHARE_DMABUF, g->bo->shared, sv[1]);
+	rawsys1(SYS_close, sv[1]);
+	if (!err)
+		return (int)fd;
+	if (err != -EMFILE)
+		vfd_forget((int)fd);
+	else
+		vfile_put(v);
+	rawsys1(SYS_close, fd);
+	return err;
+}
+
 static int files_dmabuf(struct gem *g, int flags)
 {
 	struct vfile *v = vfile_new(VFILE_DMABUF);
@@ -267,6 +407,8 @@ static int files_dmabuf(struct gem *g, int flags)
 
 	if (!v)
 		return -ENOMEM;
+	if (g->bo->shared)
+		return shared_dmabuf(v, g, flags);
 	fd = rawsys2(SYS_memfd_create, "dmabuf", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
 	if (fd < 0) {
 		free(v);
@@ -290,6 +432,8 @@ static struct gem *files_gem(int fd)
 	struct vfile *v = vfd_get(fd);
 	struct gem *g = NULL;
 
+	if (!v && share_active())
+		v = vfd_adopt(fd);
 	if (!v)
 		return NULL;
 	if (v->kind == VFILE_DMABUF) {
@@ -298,6 +442,38 @@ static struct gem *files_gem(int fd)
 	}
 	vfile_put(v);
 	return g;
+}
+
+/* What other processes read as /proc/<our pid>/fdinfo. */
+static int files_fdinfos(char *buf, size_t n)
+{
+	size_t len = 0;
+
+	for (int fd = 0; fd < MAX_FD; fd++) {
+		struct vfile *v = vfd_get(fd);
+		char text[4096];
+		int w = v ? vfd_fdinfo(v, text, sizeof(text)) : -1;
+
+		if (v)
+			vfile_put(v);
+		if (w < 0 || len + (size_t)w + 16 > n)
+			continue;
+		len += (size_t)snprintf(buf + len, n - len, "%d", fd) + 1;
+		memcpy(buf + len, text, (size_t)w + 1);
+		len += (size_t)w + 1;
+	}
+	return (int)len;
+}
+
+int vfd_fdinfo(struct vfile *v, char *buf, size_t n)
+{
+	int len;
+
+	if (v->kind != VFILE_DRM || !v->drm)
+		return -1;
+	len = snprintf(buf, n, "pos:\t0\nflags:\t0%o\nmnt_id:\t27\nino:\t%llu\n",
+		       (unsigned)v->oflags | 0100000, (unsigned long long)v->ino);
+	return len + drm_fdinfo(v->drm, buf + len, n - (size_t)len);
 }
 
 void vfd_init(void)
@@ -310,6 +486,7 @@ void vfd_init(void)
 		.install_dmabuf = files_dmabuf,
 		.vma_device = vma_any,
 		.dmabuf_gem = files_gem,
+		.fdinfos = files_fdinfos,
 	};
 	pthread_atfork(lock_prepare, lock_release, lock_release);
 }

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "drm/drm_file.h"
+#include "drm/gem.h"
+#include "share/share.h"
 
 ssize_t __read_chk(int fd, void *buf, size_t n, size_t room);
 
@@ -327,7 +329,8 @@ HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 	ssize_t r = REAL(recvmsg)(fd, m, flags);
 	int saved = errno;
 
-	if (r < 0 || !__atomic_load_n(&vfd_live, __ATOMIC_RELAXED) || !m->msg_control)
+	if (r < 0 || !m->msg_control ||
+	    (!__atomic_load_n(&vfd_live, __ATOMIC_RELAXED) && !share_on()))
 		return r;
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
 		size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -345,22 +348,36 @@ HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 	return r;
 }
 
-static off_t device_seek(int fd, bool *ours)
+/* A dma-buf knows its end and its beginning, nothing between (dma-buf.c:dma_buf_llseek). */
+static off_t dmabuf_seek(const struct vfile *v, off_t off, int whence)
+{
+	if (!off && whence == SEEK_END)
+		return (off_t)v->gem->size;
+	if (!off && whence == SEEK_SET)
+		return 0;
+	errno = EINVAL;
+	return -1;
+}
+
+static off_t device_seek(int fd, off_t off, int whence, bool *ours)
 {
 	struct vfile *v = vfd_find(fd);
+	off_t r = -1;
 
-	*ours = v && (v->kind == VFILE_KFD || v->kind == VFILE_SMI);
+	*ours = v && v->kind != VFILE_DRM;
+	if (*ours && v->kind == VFILE_DMABUF)
+		r = dmabuf_seek(v, off, whence);
+	else if (*ours)
+		errno = ESPIPE;
 	if (v)
 		vfile_put(v);
-	if (*ours)
-		errno = ESPIPE;
-	return -1;
+	return r;
 }
 
 HOOK off_t lseek(int fd, off_t off, int whence)
 {
 	bool ours;
-	off_t r = device_seek(fd, &ours);
+	off_t r = device_seek(fd, off, whence, &ours);
 
 	return ours ? r : REAL(lseek)(fd, off, whence);
 }
@@ -368,7 +385,7 @@ HOOK off_t lseek(int fd, off_t off, int whence)
 HOOK off64_t lseek64(int fd, off64_t off, int whence)
 {
 	bool ours;
-	off_t r = device_seek(fd, &ours);
+	off_t r = device_seek(fd, off, whence, &ours);
 
 	return ours ? r : REAL(lseek64)(fd, off, whence);
 }

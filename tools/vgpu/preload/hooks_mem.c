@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "drm/drm_file.h"
+#include "drm/gem.h"
 
 #define PAGE_UP(x) (((x) + 4095) & ~4095ull)
 
@@ -42,6 +43,11 @@ static void *device_mmap(struct vfile *v, void *addr, size_t len, int prot, int 
 		errno = EINVAL;
 		return MAP_FAILED;
 	}
+	/* A dma-buf is mapped as the buffer it is, for reading and writing. */
+	if (v->kind == VFILE_DMABUF) {
+		err = gem_mmap(v->gem, n, (uint64_t)off, &b);
+		goto backed;
+	}
 	/* The VFS wants write access for shared writable and read access for all mappings. */
 	if ((v->oflags & O_ACCMODE) == O_WRONLY ||
 	    ((v->oflags & O_ACCMODE) == O_RDONLY && (prot & PROT_WRITE) &&
@@ -51,6 +57,7 @@ static void *device_mmap(struct vfile *v, void *addr, size_t len, int prot, int 
 	}
 	err = v->kind == VFILE_KFD ? kfd_mmap(v->kfd, len, (uint64_t)off, &b)
 				   : drm_mmap(v->drm, len, (uint64_t)off, &b);
+backed:
 	/* TTM refuses copy-on-write mappings of buffers. */
 	if (!err && b.kind == VMA_BO && (flags & MAP_TYPE) == MAP_PRIVATE && (prot & PROT_WRITE)) {
 		vma_dropped(&b);
@@ -86,7 +93,7 @@ static void *any_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t
 	void *p;
 
 	if (__builtin_expect(v != NULL, 0)) {
-		if (v->kind == VFILE_KFD || v->kind == VFILE_DRM) {
+		if (v->kind != VFILE_SMI) {
 			p = device_mmap(v, addr, len, prot, flags, off);
 			if (trace_on()) {
 				int saved = errno;

@@ -14,6 +14,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "drm/gem.h"
+
 /* glibc's own entry points that its headers do not declare to everybody. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
@@ -477,6 +479,10 @@ static int fstat_fixup(int fd, int r, struct stat *st)
 		make_node(st, KFD_MAJOR, 0);
 	else if (v->kind == VFILE_DRM)
 		make_node(st, DRM_MAJOR, v->primary ? 0 : vgpu_config.render_minor);
+	else if (v->kind == VFILE_DMABUF) {
+		st->st_mode = S_IFREG | 0600;
+		st->st_size = (off_t)v->gem->size;
+	}
 	vfile_put(v);
 	return r;
 }

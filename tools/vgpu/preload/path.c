@@ -12,6 +12,7 @@
 
 #include "drm/drm_file.h"
 #include "drm/sysfs.h"
+#include "share/share.h"
 #include "vm/rawsys.h"
 
 static const struct {
@@ -71,6 +72,42 @@ static int fdinfo_of(const char *path)
 	return -1;
 }
 
+/* Of another process of a shared device, which is asked for the text. */
+static enum path_kind map_other_fdinfo(const char *path, char *buf)
+{
+	int pid, fd, n = 0, at = 0;
+	uint64_t a[SHARE_ARGS] = {0, SHARE_ABOUT_FDINFO};
+	const char *root = NULL, *found = NULL;
+	size_t len = SHARE_DATA_MAX;
+	char *text, rel[64];
+
+	if (!share_on() || sscanf(path, "/proc/%d/fdinfo/%d%n", &pid, &fd, &n) != 2 || path[n] ||
+	    pid == getpid() || vgpu_device_init())
+		return PATH_OTHER;
+	text = malloc(len);
+	if (!text)
+		return PATH_OTHER;
+	a[0] = (uint64_t)pid;
+	if (share_call_data(SHARE_PROC, a, -1, NULL, 0, text, &len))
+		len = 0;
+	while ((size_t)at < len && !found) {
+		const char *number = text + at, *body = number + strlen(number) + 1;
+
+		if (atoi(number) == fd)
+			found = body;
+		at = (int)(body + strlen(body) + 1 - text);
+	}
+	snprintf(rel, sizeof(rel), "proc/%d.fdinfo/%d", pid, fd);
+	if (found)
+		root = tree_root(-1);
+	if (root && !tree_write(rel, found, strlen(found)))
+		snprintf(buf, PATH_BUF, "%s/%s", root, rel);
+	else
+		root = NULL;
+	free(text);
+	return root ? PATH_MAPPED : PATH_OTHER;
+}
+
 static enum path_kind map_fdinfo(const char *path, char *buf)
 {
 	struct vfile *v;
@@ -78,9 +115,11 @@ static enum path_kind map_fdinfo(const char *path, char *buf)
 	const char *root;
 	int fd, n;
 
+	fd = fdinfo_of(path);
+	if (fd < 0)
+		return map_other_fdinfo(path, buf);
 	if (!__atomic_load_n(&vfd_live, __ATOMIC_RELAXED))
 		return PATH_OTHER;
-	fd = fdinfo_of(path);
 	v = fd >= 0 ? vfd_get(fd) : NULL;
 	if (!v)
 		return PATH_OTHER;
@@ -88,9 +127,7 @@ static enum path_kind map_fdinfo(const char *path, char *buf)
 		vfile_put(v);
 		return PATH_OTHER;
 	}
-	n = snprintf(text, sizeof(text), "pos:\t0\nflags:\t0%o\nmnt_id:\t27\nino:\t%llu\n",
-		     (unsigned)v->oflags | 0100000, (unsigned long long)v->ino);
-	n += drm_fdinfo(v->drm, text + n, sizeof(text) - (size_t)n);
+	n = vfd_fdinfo(v, text, sizeof(text));
 	vfile_put(v);
 	root = tree_root(-1);
 	snprintf(rel, sizeof(rel), "proc/fdinfo/%d", fd);
@@ -141,6 +178,9 @@ static void refresh(const char *rel)
 	char text[256];
 	int n;
 
+	/* The numbers are the device's: also for who only looks. */
+	if (share_on() && (strstr(rel, "kfd/proc") || strstr(rel, "mem_info_")))
+		vgpu_device_init();
 	if (strstr(rel, "kfd/proc"))
 		tree_refresh_proc();
 	n = sysfs_dynamic(rel, text, sizeof(text));
@@ -195,9 +235,10 @@ static enum path_kind map_node(const char *path, char *buf)
 	const char *root = tree_root(!strcmp(path, "/dev/kfd") ? SYSFS_KFD : SYSFS_DRM);
 	char render[32];
 
-	if (!root)
+	/* A device that cannot be described is there all the same: its open says what is wrong. */
+	if (!root && strcmp(path, "/dev/kfd") != 0)
 		return PATH_OTHER;
-	snprintf(buf, PATH_BUF, "%s%s", root, path);
+	snprintf(buf, PATH_BUF, "%s%s", root ? root : "", path);
 	if (!strcmp(path, "/dev/kfd"))
 		return PATH_KFD;
 	snprintf(render, sizeof(render), "/dev/dri/renderD%u", vgpu_config.render_minor);

@@ -43,6 +43,7 @@ struct vfile {
 	bool primary;    /* card0 */
 	int oflags;
 	uint64_t ino, dev; /* of the kernel's file behind it: tells a reused number */
+	bool named;        /* shared device: the daemon knows the inode */
 	union {
 		struct kfd_process *kfd;
 		struct drm_file *drm;
@@ -70,7 +71,11 @@ void vfd_duplicated(int from, int to);
 /* fd came through a socket: one of ours if it is the same open file as one we have. */
 void vfd_received(int fd);
 struct vfile *vfile_new(enum vfile_kind kind);
-void vfd_init(void); /* fills vgpu_files */
+int vfd_fdinfo(struct vfile *v, char *buf, size_t n); /* text of /proc/<pid>/fdinfo; -1: not DRM */
+void vfd_init(void);                                  /* fills vgpu_files */
+
+/* Another process's file that came to us without a socket (inherited over exec): one of ours now. */
+struct vfile *vfd_adopt(int fd);
 
 /* open() of a device node: fd or -1 with errno. */
 int dev_open(enum vfile_kind kind, bool primary, int flags);

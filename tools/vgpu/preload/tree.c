@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "drm/sysfs.h"
+#include "share/share.h"
 #include "vm/rawsys.h"
 
 #define PREFIX "vgpu-tree."
@@ -341,15 +342,89 @@ static void refresh_context(long dirfd, const char *name, bool dir, void *ctx)
 	refresh_queues(ctx, attr);
 }
 
+/* Another process of a shared device, in its own words: names and values. */
+static void write_other(pid_t pid)
+{
+	static char text[SHARE_DATA_MAX]; /* lock */
+	uint64_t a[SHARE_ARGS] = {(uint64_t)pid, SHARE_ABOUT_KFD};
+	char rel[160], path[sizeof(root) + 96];
+	size_t n = sizeof(text), at = 0;
+	long fd;
+
+	if (share_call_data(SHARE_PROC, a, -1, NULL, 0, text, &n))
+		return;
+	/* As a whole: queues that are gone must not stay. */
+	snprintf(path, sizeof(path), "%s/" PROC_DIR "/%d", root, (int)pid);
+	fd = sys_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	if (fd >= 0) {
+		each_entry(fd, remove_entry, NULL);
+		rawsys1(SYS_close, fd);
+	}
+	while (at < n) {
+		const char *name = text + at, *value = name + strlen(name) + 1;
+
+		snprintf(rel, sizeof(rel), PROC_DIR "/%d/%s", (int)pid, name);
+		write_file(rel, value, strlen(value));
+		at = (size_t)(value + strlen(value) + 1 - text);
+	}
+	snprintf(path, sizeof(path), "%s/" PROC_DIR "/%d/queues", root, (int)pid);
+	rawsys2(SYS_mkdir, path, 0755);
+}
+
+struct pids {
+	pid_t pid[1024];
+	size_t n;
+};
+
+static void stale_process(long dirfd, const char *name, bool dir, void *ctx)
+{
+	const struct pids *p = ctx;
+	pid_t pid = (pid_t)strtol(name, NULL, 10);
+
+	if (pid == getpid())
+		return;
+	for (size_t i = 0; i < p->n; i++) {
+		if (p->pid[i] == pid)
+			return;
+	}
+	remove_entry(dirfd, name, dir, ctx);
+}
+
+static void refresh_others(void)
+{
+	static struct pids p; /* lock */
+	uint64_t a[SHARE_ARGS] = {0};
+	size_t n = sizeof(p.pid);
+	char path[sizeof(root) + 64];
+	long fd;
+
+	if (!share_active() || share_call_data(SHARE_PROCS, a, -1, NULL, 0, p.pid, &n))
+		return;
+	p.n = n / sizeof(p.pid[0]);
+	for (size_t i = 0; i < p.n; i++) {
+		if (p.pid[i] != getpid())
+			write_other(p.pid[i]);
+	}
+	snprintf(path, sizeof(path), "%s/" PROC_DIR, root);
+	fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0);
+	if (fd >= 0) {
+		each_entry(fd, stale_process, &p);
+		rawsys1(SYS_close, fd);
+	}
+}
+
 void tree_refresh_proc(void)
 {
 	char path[sizeof(root) + 96];
 	long fd;
 
-	if (!kfd_process_exists())
+	if (!kfd_process_exists() && !share_active())
 		return;
 	pthread_mutex_lock(&lock);
 	if (!root[0])
+		goto out;
+	refresh_others();
+	if (!kfd_process_exists())
 		goto out;
 	kfd_proc_list(refresh_attr, NULL);
 	snprintf(path, sizeof(path), "%s/" PROC_DIR "/%d", root, (int)kfd_process_pid());

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "share/share.h"
 #include "vm/internal.h"
 #include "vm/rawsys.h"
 
@@ -142,6 +143,25 @@ static void pool_give(struct pool *p, uint64_t off, uint64_t size)
 	}
 }
 
+/* The memory of a shared device: its daemon deals it out. */
+static long pools_share(void)
+{
+	uint64_t total;
+	long fd = rawsys3(SYS_fcntl, share_memory_fd(&total), F_DUPFD_CLOEXEC, 1000), r;
+
+	if (fd < 0)
+		return fd;
+	r = rawsys6(SYS_mmap, 0, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (r < 0 && r > -4096) {
+		rawsys1(SYS_close, fd);
+		return r;
+	}
+	P.alias = (uint8_t *)r;
+	P.size = total;
+	P.fd = (int)fd;
+	return 0;
+}
+
 int vm_pools_init(uint64_t vram_bytes, uint64_t gtt_bytes)
 {
 	static bool atfork;
@@ -155,6 +175,12 @@ int vm_pools_init(uint64_t vram_bytes, uint64_t gtt_bytes)
 	if (P.fd >= 0) {
 		r = -EBUSY;
 		goto out;
+	}
+	if (share_active()) {
+		r = pools_share();
+		if (r)
+			goto out;
+		goto ready;
 	}
 	r = rawsys2(SYS_memfd_create, "vgpu-memory", MFD_CLOEXEC);
 	if (r < 0)
@@ -185,8 +211,9 @@ int vm_pools_init(uint64_t vram_bytes, uint64_t gtt_bytes)
 	P.alias = (uint8_t *)r;
 	P.size = total;
 	P.fd = (int)fd;
-	rawsys3(SYS_madvise, P.alias, total, MADV_DONTFORK);
-	rawsys3(SYS_madvise, P.alias, total, MADV_DONTDUMP);
+ready:
+	rawsys3(SYS_madvise, P.alias, P.size, MADV_DONTFORK);
+	rawsys3(SYS_madvise, P.alias, P.size, MADV_DONTDUMP);
 	if (!atfork) {
 		pthread_atfork(NULL, NULL, forked);
 		atfork = true;
@@ -230,10 +257,13 @@ static bool vram_has(uint64_t size)
 
 bool vm_table_take(void)
 {
+	uint64_t a[SHARE_ARGS] = {4, VM_PAGE}; /* AMDGPU_GEM_DOMAIN_VRAM */
 	bool ok;
 
+	if (share_active() && share_call(SHARE_PLACED, a))
+		return false;
 	pthread_mutex_lock(&P.lock);
-	ok = P.fd < 0 || vram_has(VM_PAGE);
+	ok = P.fd < 0 || share_active() || vram_has(VM_PAGE);
 	if (ok)
 		P.tables += VM_PAGE;
 	pthread_mutex_unlock(&P.lock);
@@ -242,6 +272,10 @@ bool vm_table_take(void)
 
 void vm_table_give(void)
 {
+	uint64_t a[SHARE_ARGS] = {4, (uint64_t)-(int64_t)VM_PAGE};
+
+	if (share_active())
+		share_call(SHARE_PLACED, a);
 	pthread_mutex_lock(&P.lock);
 	P.tables -= VM_PAGE;
 	pthread_mutex_unlock(&P.lock);
@@ -266,6 +300,17 @@ int vm_bo_alloc(enum vm_pool_id id, uint64_t size, struct vm_bo **out)
 
 	if (!size || size % VM_PAGE)
 		return -EINVAL;
+	if (share_active()) {
+		uint64_t number;
+
+		r = share_bo_alloc(id == VM_POOL_VRAM ? 4 : 2, size, &number, &off);
+		if (r)
+			return r;
+		r = vm_bo_adopt(id, number, off, size, out);
+		if (r)
+			share_bo_put(number);
+		return r;
+	}
 	bo = calloc(1, sizeof(*bo));
 	if (!bo)
 		return -ENOMEM;
@@ -289,6 +334,24 @@ out:
 	bo->pool = id;
 	bo->pool_off = off;
 	bo->refs = 1;
+	*out = bo;
+	return 0;
+}
+
+int vm_bo_adopt(enum vm_pool_id id, uint64_t number, uint64_t offset, uint64_t size,
+		struct vm_bo **out)
+{
+	struct vm_bo *bo = calloc(1, sizeof(*bo));
+
+	if (!bo)
+		return -ENOMEM;
+	bo->kind = VM_BACK_POOL;
+	bo->size = size;
+	bo->pool = id;
+	bo->pool_off = offset;
+	bo->refs = 1;
+	bo->shared = number;
+	bo->id = __atomic_add_fetch(&P.next_id, 1, __ATOMIC_RELAXED);
 	*out = bo;
 	return 0;
 }
@@ -320,7 +383,9 @@ void vm_bo_unref(struct vm_bo *bo)
 {
 	if (__atomic_sub_fetch(&bo->refs, 1, __ATOMIC_ACQ_REL))
 		return;
-	if (bo->kind == VM_BACK_POOL && P.fd >= 0) {
+	if (bo->shared) {
+		share_bo_put(bo->shared);
+	} else if (bo->kind == VM_BACK_POOL && P.fd >= 0) {
 		/* Punch before the range can be handed out again. */
 		rawsys4(SYS_fallocate, P.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			bo->pool_off, bo->size);

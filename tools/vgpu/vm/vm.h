@@ -62,6 +62,7 @@ struct vm_bo {
 	uint64_t user_addr; /* USER: address in the client */
 	uint32_t refs;      /* handle + mappings + CPU maps + dma-bufs; 0 frees the backing */
 	uint32_t id;        /* stable number for reports */
+	uint64_t shared;    /* POOL of a shared device: the daemon's number; else 0 */
 };
 
 /* One memfd for all pools; offsets are unique across pools.
@@ -73,6 +74,9 @@ void vm_pools_fini(void);
 int vm_pools_fd(void);
 /* Reserves and zeroes size bytes. -ENOMEM when the pool has no hole of that size. */
 int vm_bo_alloc(enum vm_pool_id pool, uint64_t size, struct vm_bo **out);
+/* A buffer of a shared device, number and offset from its daemon, which this side gives back. */
+int vm_bo_adopt(enum vm_pool_id pool, uint64_t number, uint64_t offset, uint64_t size,
+		struct vm_bo **out);
 int vm_bo_user(uint64_t user_addr, uint64_t size, struct vm_bo **out);
 void vm_bo_ref(struct vm_bo *bo);
 void vm_bo_unref(struct vm_bo *bo);
