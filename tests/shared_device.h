@@ -1,0 +1,251 @@
+/* A shared device in a test: a daemon of its own, processes that use it, steps they wait for. */
+#ifndef TESTS_SHARED_DEVICE_H
+#define TESTS_SHARED_DEVICE_H
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "queues/device.h"
+
+#include "ioctl/harness.h"
+
+static struct bw_device dev;
+static struct queue_fault fault;
+static char shared_dir[] = "/tmp/barewave-shared-XXXXXX", shared_socket[64];
+static struct {
+	int step[8];
+	uint64_t word[16];
+} *common; /* memory of all processes of a test */
+
+static int vgpud(const char *act, const char *set, char *out, size_t n)
+{
+	char cmd[512];
+	size_t len = 0;
+	FILE *p;
+
+	snprintf(cmd, sizeof(cmd),
+		 "LD_PRELOAD= VGPU_STATS= VGPU_SET='%s' build/vgpud --socket %s %s </dev/null", set,
+		 shared_socket, act);
+	p = popen(cmd, "r");
+	cr_assert(p);
+	if (out) {
+		len = fread(out, 1, n - 1, p);
+		out[len] = 0;
+	}
+	return pclose(p);
+}
+
+static void shared_start(const char *set)
+{
+	cr_assert(mkdtemp(shared_dir));
+	snprintf(shared_socket, sizeof(shared_socket), "%s/gpu", shared_dir);
+	common = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cr_assert_eq(vgpud("--daemon", set, NULL, 0), 0);
+}
+
+/* A number of the daemon's. */
+static long long shared_number(const char *key)
+{
+	static char text[65536];
+	char want[64], *at;
+
+	cr_assert_eq(vgpud("--status", "", text, sizeof(text)), 0);
+	snprintf(want, sizeof(want), "\"%s\": ", key);
+	at = strstr(text, want);
+	cr_assert(at, "no %s in %s", key, text);
+	return strtoll(at + strlen(want), NULL, 10);
+}
+
+/* What is left when all are gone; processes that end are noticed a moment later. */
+static void shared_clean(void)
+{
+	static const char *const zero[] = {
+		"clients",    "kfd_processes", "bos",    "bo_bytes", "vram",       "gtt",
+		"evicted",    "preempt",       "system", "ttm",      "kfd_vram",   "files",
+		"mes_queues", "on_hardware",   "queues", "sdma",     "smi_streams"};
+
+	for (unsigned i = 0; i < 500 && shared_number("clients"); i++)
+		usleep(10000);
+	for (unsigned i = 0; i < sizeof(zero) / sizeof(zero[0]); i++)
+		cr_expect_eq(shared_number(zero[i]), 0, "%s: %lld", zero[i],
+			     shared_number(zero[i]));
+}
+
+static void shared_stop(void)
+{
+	char path[80];
+
+	cr_assert_eq(vgpud("--stop", "", NULL, 0), 0);
+	cr_expect(access(shared_socket, F_OK), "the socket is gone with its daemon");
+	snprintf(path, sizeof(path), "%s.lock", shared_socket);
+	unlink(path);
+	cr_expect_eq(rmdir(shared_dir), 0);
+}
+
+/* Runs fn as a client; set: its own settings. */
+static pid_t client(const char *set, void (*fn)(void))
+{
+	pid_t pid = fork();
+
+	cr_assert_geq(pid, 0);
+	if (!pid) {
+		setenv("VGPU_SHARED", shared_socket, 1);
+		setenv("VGPU_SET", set, 1);
+		report = open("/dev/null", O_WRONLY);
+		fn();
+		_exit(failures ? 1 : 0);
+	}
+	return pid;
+}
+
+static void join_client(pid_t pid)
+{
+	int status = -1;
+
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect_eq(status, 0, "client %d: status 0x%x", pid, (unsigned)status);
+}
+
+/* Steps: one process announces, others wait. */
+static void announce(unsigned i, int step)
+{
+	__atomic_store_n(&common->step[i], step, __ATOMIC_RELEASE);
+}
+
+static bool reached(unsigned i, int step)
+{
+	return __atomic_load_n(&common->step[i], __ATOMIC_ACQUIRE) >= step;
+}
+
+static void await(unsigned i, int step)
+{
+	for (unsigned k = 0; k < 30000 && !reached(i, step); k++)
+		usleep(1000);
+	TRUE(reached(i, step));
+}
+
+/* ---- descriptors over a socket --------------------------------------------- */
+
+static void send_fd(int sock, int fd)
+{
+	char byte = 0, control[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec iov = {&byte, 1};
+	struct msghdr h = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control,
+			   .msg_controllen = sizeof(control)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&h);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	TRUE(sendmsg(sock, &h, 0) == 1);
+}
+
+static int receive_fd(int sock)
+{
+	char byte, control[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec iov = {&byte, 1};
+	struct msghdr h = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control,
+			   .msg_controllen = sizeof(control)};
+	int fd = -1;
+
+	TRUE(recvmsg(sock, &h, 0) == 1 && CMSG_FIRSTHDR(&h));
+	if (CMSG_FIRSTHDR(&h))
+		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&h)), sizeof(int));
+	return fd;
+}
+
+/* ---- a wave that waits, then adds ------------------------------------------- */
+
+/* Every lane of 64 spins until out[2] is not 0, then adds 1 to out[0] (see virt_cwsr.c). */
+static const uint32_t P_SPIN[] = {
+	0xf4040100, 0xf8000000, 0xbf89fc07, 0xf4004182, 0xf8000008, 0xbf89fc07, 0xbf068006,
+	0xbfa2fffb, 0x7e020280, 0x7e040281, 0xdcd60000, 0x00040201, 0xbfb00000,
+};
+
+struct spin {
+	struct bo *code, *args;
+	struct signal *done;
+};
+
+static struct bo *spin_buffer(bool code)
+{
+	struct bo_desc d = {.owner = code ? "code" : "io",
+			    .size = 4096,
+			    .placement = BO_GTT,
+			    .coherence = BO_UNCACHED,
+			    .executable = code,
+			    .host = true};
+	struct bo *bo = NULL;
+
+	TRUE(!bo_create(dev.memory, &d, &bo));
+	return bo;
+}
+
+/* Dispatches it on the words at va. */
+static void spin_start(struct spin *s, uint64_t va)
+{
+	struct queue_batch b;
+	uint8_t *kernel;
+
+	s->code = spin_buffer(true);
+	s->args = spin_buffer(false);
+	kernel = bo_host(s->code);
+	*(int64_t *)(void *)(kernel + 16) = 256;
+	*(uint32_t *)(void *)(kernel + 48) = 1 | 0xc0u << 12 | 1u << 21 | 1u << 23;
+	*(uint32_t *)(void *)(kernel + 52) = 2 << 1 | 1 << 7;
+	*(uint16_t *)(void *)(kernel + 56) = 0x400 | 8;
+	memcpy(kernel + 256, P_SPIN, sizeof(P_SPIN));
+	*(uint64_t *)bo_host(s->args) = va;
+	TRUE(!signal_create(dev.queue, 1, &s->done));
+	TRUE(!queue_begin(dev.queue, 1, &b));
+	queue_dispatch(&b, &(struct aql_dispatch){.kernel_object = bo_va(s->code),
+						  .kernarg = bo_va(s->args),
+						  .grid = {64, 1, 1},
+						  .group = {64, 1, 1},
+						  .completion = s->done});
+	queue_commit(&b);
+}
+
+static int spin_end(struct spin *s)
+{
+	int rc = signal_wait(dev.queue, s->done, 1, 20000000000u, &fault);
+
+	if (rc)
+		fprintf(stderr, "wave: %s\n", fault.text);
+	signal_destroy(s->done);
+	bo_destroy(s->args);
+	bo_destroy(s->code);
+	return rc;
+}
+
+static void spin_release(uint32_t *io)
+{
+	__atomic_store_n(&io[2], 1, __ATOMIC_RELEASE);
+}
+
+static int device_client(void)
+{
+	char why[512] = "";
+	int rc = bw_device_open(NULL, &dev, why, sizeof(why));
+
+	if (rc)
+		fprintf(stderr, "device: %s\n", why);
+	TRUE(!rc);
+	return rc;
+}
+
+static void device_client_end(void)
+{
+	struct bw_teardown left;
+
+	TRUE(!bw_device_close(&dev, &left));
+}
+
+#endif
