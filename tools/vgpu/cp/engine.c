@@ -235,7 +235,10 @@ static void *cp_main(void *arg)
 		ts.tv_sec = (time_t)(wait / 1000000000u);
 		ts.tv_nsec = (long)(wait % 1000000000u);
 		rawsys6(SYS_ppoll, fd, uffd >= 0 ? 2 : 1, wait == ~0ull ? NULL : &ts, NULL, 8, 0);
-		if (__atomic_exchange_n(&E.kicked, false, __ATOMIC_SEQ_CST))
+		/* Also when the kick was taken note of earlier, between its mark and its write: what
+		 * is left in there would end every poll at once, for good. */
+		if (__atomic_exchange_n(&E.kicked, false, __ATOMIC_SEQ_CST) ||
+		    fd[0].revents & POLLIN)
 			rawsys3(SYS_read, E.wake, &drop, 8);
 		if (fd[1].revents & POLLIN) {
 			if (check_on)

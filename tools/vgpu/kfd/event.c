@@ -566,6 +566,10 @@ static int wait_sleep(struct kfd_process *p, struct wait *wait, bool limit)
 	uint32_t seen = __atomic_load_n(&wait->futex, __ATOMIC_ACQUIRE);
 	long r;
 
+	/* The timer takes no lock: its kick may have been counted just now, after the caller looked.
+	 * Pairs with the release in wait_timeout(), which comes before that kick. */
+	if (__atomic_load_n(&wait->timed_out, __ATOMIC_ACQUIRE))
+		return 0;
 	pthread_mutex_unlock(&p->event_lock);
 	r = rawsys6(SYS_futex, &wait->futex, FUTEX_WAIT_PRIVATE, seen, limit ? &hour : NULL, NULL,
 		    0);
