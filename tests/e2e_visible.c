@@ -187,6 +187,11 @@ Test(visible, from_the_command_line)
 	cr_expect(strstr(r.out, " (look+0x"), "%s", r.out);
 	cr_expect(strstr(r.out, "visibility, findings: 1;"), "%s", r.out);
 	free(r.out);
+	/* and where the report goes can still be said: with the kernel's name in it */
+	expect(0, "\"kind\": \"read_before_publication\"",
+	       "VGPU_CHECK=%s/mine " BAREWAVE " vgpu --check visibility -- " CLIENT
+	       " early-read 1 >/dev/null 2>&1; cat %s/mine",
+	       dir, dir);
 	expect(0, "findings: 0;",
 	       BAREWAVE " launch --device=virt --check visibility "
 			"tests/data/bench-kernels/vecadd.co vecadd --grid 16 --block 256"

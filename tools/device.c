@@ -96,11 +96,12 @@ int device_select(const char *text)
 
 int device_select_checked(const struct command *c, const char *text, const char *check)
 {
-	const char *inside = getenv("VGPU_CHECK");
+	const char *set = getenv("VGPU_SET");
 
 	if (check && strcmp(check, "visibility"))
 		return tool_usage(c, "--check '%s', wanted visibility", check);
-	if (!check || (inside && *inside))
+	/* Below, where check_run() has said so. */
+	if (!check || (set && strstr(set, CHECK_SETTING)))
 		return device_select(text);
 	if (!text || strcmp(text, "virt"))
 		return tool_usage(c, "--check is done by the virtual device: wanted --device=virt");

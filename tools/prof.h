@@ -24,6 +24,7 @@ void prof_name_kernels(const struct prof_names *n, json_t *report);
 /* The same as prof_run() with the visibility checker on (tools/check.c); its findings go to stderr.
  * TOOL_FAILED also when there are any, or nothing could be checked. what: "visibility". */
 int check_run(char *const *argv, const char *what);
+#define CHECK_SETTING "check=visibility"
 
 /* Tables on stdout. */
 void prof_print(const json_t *report, bool dispatches);

@@ -102,6 +102,7 @@ struct check_state {
 	/* works that are not published, oldest first: number base + i at (first + i) % cap */
 	struct check_item *work;
 	uint32_t base, n, first, cap;
+	uint32_t oldest;                       /* none before it is under way */
 	uint32_t complete, released;           /* so many are */
 	uint32_t seen_complete, seen_released; /* as far as the host knows */
 	uint32_t acquired;                     /* what the host wrote up to that ring */

@@ -92,17 +92,18 @@ struct check_item *check_item(uint32_t number)
 	/* Unsigned: below base is far beyond n. */
 	if (number - s->base >= s->n)
 		return NULL;
-	return &s->work[(s->first + (number - s->base)) % s->cap];
+	return &s->work[(s->first + (number - s->base)) & (s->cap - 1)];
 }
 
 uint32_t check_running(void)
 {
 	struct check_state *s = &check;
 
-	for (uint32_t i = 0; i < s->n; i++)
-		if (check_item(s->base + i)->state == RUNNING)
-			return s->base + i;
-	return s->base + s->n;
+	if (s->oldest < s->base)
+		s->oldest = s->base;
+	while (s->oldest < s->base + s->n && check_item(s->oldest)->state != RUNNING)
+		s->oldest++;
+	return s->oldest;
 }
 
 static bool published(const struct check_item *w)
@@ -117,7 +118,7 @@ static void drop(void)
 {
 	struct check_state *s = &check;
 
-	s->first = (s->first + 1) % s->cap;
+	s->first = (s->first + 1) & (s->cap - 1);
 	s->base++;
 	s->n--;
 }
@@ -136,7 +137,7 @@ static bool grow(void)
 	if (!p)
 		return false;
 	for (uint32_t i = 0; i < s->n; i++)
-		p[i] = s->work[(s->first + i) % s->cap];
+		p[i] = s->work[(s->first + i) & (s->cap - 1)];
 	free(s->work);
 	s->work = p;
 	s->first = 0;
@@ -150,7 +151,8 @@ uint32_t check_begin(const struct check_queue *q, const struct check_launch *l)
 	uint32_t number = 0;
 
 	pthread_mutex_lock(&s->lock);
-	if (s->n < s->cap || grow()) {
+	/* Numbers do not come again: after four thousand million works, no more are checked. */
+	if (s->base + s->n != UINT32_MAX && (s->n < s->cap || grow())) {
 		number = s->base + s->n++;
 		*check_item(number) = (struct check_item){
 			.l = *l,

@@ -117,6 +117,7 @@ static enum step dispatch_direct(struct cp_queue *q, const uint32_t *w, unsigned
 	d->packet = 0;
 	d->kernel_object = 0;
 	d->signal = 0;
+	d->release_system = false; /* RELEASE_MEM does */
 	d->index = q->next;
 	d->entry = (sh(m, COMPUTE_PGM_LO) | (uint64_t)sh(m, COMPUTE_PGM_HI) << 32) << 8 &
 		   0xffffffffffff;
