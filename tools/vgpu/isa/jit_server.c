@@ -32,6 +32,8 @@ static struct {
 	bool dead;    /* it could not be started, or broke: no more tries */
 } server = {.fd = -1};
 
+const char *jit_server_via;
+
 /* Beside libvgpu.so, or one folder up (a test program with the device linked in). */
 static int find(char *path, size_t n, struct stat *st)
 {
@@ -45,7 +47,8 @@ static int find(char *path, size_t n, struct stat *st)
 		snprintf(path, n, "%s", env);
 		return stat(path, st) ? -errno : 0;
 	}
-	if (!dladdr((void *)find, &info) || !info.dli_fname)
+	info.dli_fname = jit_server_via;
+	if (!jit_server_via && (!dladdr((void *)find, &info) || !info.dli_fname))
 		return -ENOENT;
 	snprintf(self, sizeof(self), "%s", info.dli_fname);
 	if (!strchr(self, '/')) {
@@ -88,7 +91,8 @@ struct child {
 static int child_main(void *arg)
 {
 	struct child *c = arg;
-	char *argv[] = {(char *)c->path, NULL};
+	char *direct[] = {(char *)c->path, NULL};
+	char *via[] = {(char *)jit_server_via, (char *)c->path, (char *)c->path, NULL};
 	uint64_t none = 0;
 	long null = rawsys4(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
 
@@ -103,7 +107,10 @@ static int child_main(void *arg)
 	rawsys3(SYS_setpriority, PRIO_PROCESS, 0, 10);
 	rawsys3(SYS_dup3, c->fd, JIT_SERVER_FD, 0);
 	rawsys3(SYS_close_range, JIT_SERVER_FD + 1, ~0u, 0);
-	rawsys3(SYS_execve, c->path, argv, c->env);
+	if (jit_server_via)
+		rawsys3(SYS_execve, jit_server_via, via, c->env);
+	else
+		rawsys3(SYS_execve, c->path, direct, c->env);
 	rawsys1(SYS_exit_group, 127);
 	return 127;
 }

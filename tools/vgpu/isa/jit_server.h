@@ -17,6 +17,10 @@
 	 (uint32_t)sizeof(struct vm_port) * 0x00000101u ^                                          \
 	 (uint32_t)offsetof(struct isa_exec, vmem) << 8 ^ (uint32_t)ISA_OP_COUNT)
 
+/* The program that starts the compiler, NULL: the kernel does. The trap backend's processes cannot
+ * execute anything by themselves (trap/layout.h). */
+extern const char *jit_server_via;
+
 struct jit_request {
 	uint32_t magic, bytes; /* code bytes that follow */
 	uint32_t path_bytes;   /* then a path to keep the object at; 0: nowhere */

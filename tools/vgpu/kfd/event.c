@@ -526,6 +526,8 @@ static uint64_t timeout_ns(uint32_t ms)
 	return (ns + jiffy - 1) / jiffy * jiffy + jiffy;
 }
 
+long (*vgpu_sleep)(uint32_t *futex, uint32_t seen);
+
 /* What becomes of a sleep that a signal interrupts, as far as the client's handlers say. */
 enum restarts {
 	RESTARTS_NEVER,  /* no handler has SA_RESTART */
@@ -571,8 +573,11 @@ static int wait_sleep(struct kfd_process *p, struct wait *wait, bool limit)
 	if (__atomic_load_n(&wait->timed_out, __ATOMIC_ACQUIRE))
 		return 0;
 	pthread_mutex_unlock(&p->event_lock);
-	r = rawsys6(SYS_futex, &wait->futex, FUTEX_WAIT_PRIVATE, seen, limit ? &hour : NULL, NULL,
-		    0);
+	if (vgpu_sleep)
+		r = vgpu_sleep(&wait->futex, seen);
+	else
+		r = rawsys6(SYS_futex, &wait->futex, FUTEX_WAIT_PRIVATE, seen, limit ? &hour : NULL,
+			    NULL, 0);
 	pthread_mutex_lock(&p->event_lock);
 	return r == -EINTR ? -EINTR : 0;
 }
@@ -634,7 +639,7 @@ KFD_HANDLER(wait_events)
 	}
 	/* Only then is a restart seen: by the time that it leaves in the arguments, or by the ages of
 	 * events that were consumed and are set again. */
-	if (finite || some_activated(a->num_events, w))
+	if (!vgpu_sleep && (finite || some_activated(a->num_events, w)))
 		after = restarts();
 	while (a->wait_result == KFD_IOC_WAIT_RESULT_TIMEOUT && a->timeout != TIMEOUT_IMMEDIATE &&
 	       !__atomic_load_n(&wait.timed_out, __ATOMIC_ACQUIRE)) {

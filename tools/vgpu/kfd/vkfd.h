@@ -151,6 +151,11 @@ struct vgpu_files {
 };
 extern struct vgpu_files vgpu_files;
 
+/* For a surface that blocks the client's signals while the device works, which has the restarts to
+ * itself: sleeps while *futex is seen, once at most. 0, -EAGAIN, or -EINTR when a signal waits. NULL:
+ * the kernel interrupts. */
+extern long (*vgpu_sleep)(uint32_t *futex, uint32_t seen);
+
 /* KFD memory limits: 0 or -ENOMEM (logged with the limit's name). */
 int kfd_mem_reserve(uint32_t alloc_flags, uint64_t size);
 void kfd_mem_unreserve(uint32_t alloc_flags, uint64_t size);

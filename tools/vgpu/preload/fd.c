@@ -30,6 +30,7 @@
 #define MAX_FD 65536
 
 uint32_t vfd_live;
+void (*vfd_installed)(int fd);
 
 static struct vfile *table[MAX_FD];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -129,6 +130,8 @@ int vfd_install(int fd, struct vfile *v)
 	table[fd] = v;
 	__atomic_fetch_add(&vfd_live, 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&lock);
+	if (vfd_installed)
+		vfd_installed(fd);
 	return 0;
 }
 

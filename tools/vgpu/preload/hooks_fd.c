@@ -324,14 +324,8 @@ HOOK ssize_t pwritev(int fd, const struct iovec *iov, int n, off_t off)
 }
 
 /* Descriptors that arrive are ours if they are the same open file as one we know. */
-HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+void fds_received(struct msghdr *m)
 {
-	ssize_t r = REAL(recvmsg)(fd, m, flags);
-	int saved = errno;
-
-	if (r < 0 || !m->msg_control ||
-	    (!__atomic_load_n(&vfd_live, __ATOMIC_RELAXED) && !share_on()))
-		return r;
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
 		size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
@@ -344,6 +338,17 @@ HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 			vfd_received(got);
 		}
 	}
+}
+
+HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	ssize_t r = REAL(recvmsg)(fd, m, flags);
+	int saved = errno;
+
+	if (r < 0 || !m->msg_control ||
+	    (!__atomic_load_n(&vfd_live, __ATOMIC_RELAXED) && !share_on()))
+		return r;
+	fds_received(m);
 	errno = saved;
 	return r;
 }

@@ -14,11 +14,13 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "vm/rawsys.h"
 
-long vgpu_syscall(long nr, long a, long b, long c, long d, long e, long f);
+#ifndef VGPU_TRAP
 long (*vgpu_real_syscall)(long nr, ...) __attribute__((visibility("hidden")));
 
 __attribute__((constructor)) static void resolve(void)
@@ -75,10 +77,12 @@ _Static_assert(SYS_fcntl == 72 && SYS_readlink == 89 && SYS_openat == 257 &&
 
 __attribute__((visibility("hidden"))) const uint64_t vgpu_syscall_mask = MASK;
 
+#endif
+
 #define P(x) ((void *)(x))
 
-__attribute__((visibility("hidden"))) long vgpu_syscall(long nr, long a, long b, long c, long d,
-							long e, long f)
+/* The trap backend comes here with more numbers than syscall() does. */
+long vgpu_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
 	long r;
 
@@ -123,6 +127,39 @@ __attribute__((visibility("hidden"))) long vgpu_syscall(long nr, long a, long b,
 		return access(P(a), (int)b);
 	case SYS_faccessat:
 		return faccessat((int)a, P(b), (int)c, 0);
+	case SYS_faccessat2:
+		return faccessat((int)a, P(b), (int)c, (int)d);
+	case SYS_creat:
+		return creat(P(a), (mode_t)b);
+	case SYS_truncate:
+		return truncate(P(a), b);
+	case SYS_chdir:
+		return chdir(P(a));
+	case SYS_getcwd:
+		/* The kernel's returns the length with its end. */
+		return getcwd(P(a), (size_t)b) ? (long)strlen(P(a)) + 1 : -1;
+	case SYS_getxattr:
+		return getxattr(P(a), P(b), P(c), (size_t)d);
+	case SYS_lgetxattr:
+		return lgetxattr(P(a), P(b), P(c), (size_t)d);
+	case SYS_listxattr:
+		return listxattr(P(a), P(b), (size_t)c);
+	case SYS_llistxattr:
+		return llistxattr(P(a), P(b), (size_t)c);
+	case SYS_readv:
+		return readv((int)a, P(b), (int)c);
+	case SYS_writev:
+		return writev((int)a, P(b), (int)c);
+	case SYS_pread64:
+		return pread((int)a, P(b), (size_t)c, d);
+	case SYS_pwrite64:
+		return pwrite((int)a, P(b), (size_t)c, d);
+	case SYS_preadv:
+		return preadv((int)a, P(b), (int)c, d);
+	case SYS_pwritev:
+		return pwritev((int)a, P(b), (int)c, d);
+	case SYS_msync:
+		return msync(P(a), (size_t)b, (int)c);
 	case SYS_dup:
 		return dup((int)a);
 	case SYS_dup2:

@@ -18,7 +18,15 @@
 
 #define HOOK __attribute__((visibility("default")))
 
-/* libc's own function behind a hook of the same name. */
+/* libc's own function behind a hook of the same name. In the trap backend (trap/), which is linked
+ * statically, the hooks have names of their own. */
+#ifdef VGPU_TRAP
+#define REAL(name)                                                                                 \
+	({                                                                                         \
+		extern __typeof__(name) real_##name __asm__(#name);                                \
+		real_##name;                                                                       \
+	})
+#else
 #define REAL(name)                                                                                 \
 	({                                                                                         \
 		static __typeof__(name) *fn_;                                                      \
@@ -29,6 +37,7 @@
 		}                                                                                  \
 		f_;                                                                                \
 	})
+#endif
 
 /* ---- open file descriptions (fd.c) ---------------------------------------- */
 
@@ -70,6 +79,10 @@ void vfd_forget_range(unsigned first, unsigned last);
 void vfd_duplicated(int from, int to);
 /* fd came through a socket: one of ours if it is the same open file as one we have. */
 void vfd_received(int fd);
+struct msghdr;
+void fds_received(struct msghdr *m); /* all that a recvmsg() brought */
+/* Called for every number that becomes the device's, unless NULL. */
+extern void (*vfd_installed)(int fd);
 struct vfile *vfile_new(enum vfile_kind kind);
 int vfd_fdinfo(struct vfile *v, char *buf, size_t n); /* text of /proc/<pid>/fdinfo; -1: not DRM */
 void vfd_init(void);                                  /* fills vgpu_files */
@@ -155,6 +168,12 @@ void trace_ioctl(const struct vfile *v, unsigned cmd, const void *arg, long ret,
 const char *trace_addr(uint64_t addr);
 const char *trace_result(long ret);
 const char *trace_file(const struct vfile *v);
+
+/* ---- by number (hooks_syscall.c) ------------------------------------------- */
+
+/* The hook that means the same as system call nr: its result, or -1 with errno. */
+long vgpu_syscall(long nr, long a, long b, long c, long d, long e, long f)
+	__attribute__((visibility("hidden")));
 
 /* ---- life ----------------------------------------------------------------- */
 
