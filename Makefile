@@ -40,9 +40,13 @@ LIB_SRC  := $(wildcard $(ROOMS:%=%/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/%.o) $(B)/kernels/embed.o
 TOOL_SRC := $(wildcard tools/*.c)
 TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/%.o)
+# The same device behind seccomp instead of libc: a static program at a fixed address.
+TRAP_SRC := $(wildcard tools/vgpu/trap/*.c)
+TRAP_OBJ := $(TRAP_SRC:%.c=$(B)/%.o) $(B)/tools/vgpu/trap/entry.o \
+            $(patsubst tools/vgpu/%.c,$(B)/tools/vgpu/trap/%.o,$(wildcard tools/vgpu/preload/*.c))
 # LLVM is in the compiler's process alone.
 JIT_LLVM := tools/vgpu/isa/jit_llvm.c
-VGPU_SRC := $(filter-out $(JIT_LLVM),$(wildcard tools/vgpu/*.c tools/vgpu/*/*.c))
+VGPU_SRC := $(filter-out $(JIT_LLVM) tools/vgpu/trap/%,$(wildcard tools/vgpu/*.c tools/vgpu/*/*.c))
 VGPU_OBJ := $(VGPU_SRC:%.c=$(B)/%.o)
 JITC_SRC := tools/jitc/jitc.c $(JIT_LLVM) $(addprefix tools/vgpu/isa/,jit_cfg.c decode.c decode_tab.c \
             decode_vop.c)
@@ -81,7 +85,7 @@ TESTS    := $(UNIT) $(VGPUT) $(VIRT) $(E2E)
 .SECONDARY:
 .PHONY: all setup demo check check-kernel check-clients check-cwsr check-unit check-san bench-vgpu format lint clean help
 
-all: $(B)/barewave $(B)/libvgpu.so $(B)/vgpu-jitc $(B)/vgpud $(KCO) ## build the program, the virtual device and the kernels
+all: $(B)/barewave $(B)/libvgpu.so $(B)/vgpu-trap $(B)/vgpu-jitc $(B)/vgpud $(KCO) ## build the program, the virtual device and the kernels
 
 setup: ## install missing Debian packages (scripts/packages.txt)
 	@scripts/setup.sh
@@ -188,6 +192,28 @@ $(B)/barewave: $(TOOL_OBJ) $(B)/libbarewave.a
 $(B)/libvgpu.so: $(VGPU_OBJ)
 	$(CC) -shared -pthread $(SANFLAGS) -Wl,-z,now $^ -lm -ldl -o $@
 
+# The hooks once more, under names of their own: the libc that they replace is the client's.
+$(B)/tools/vgpu/trap/names.h: $(wildcard tools/vgpu/preload/*.c)
+	@mkdir -p $(@D)
+	sed -n 's/^HOOK .*[ *]\([A-Za-z0-9_]*\)(.*/#define \1 hook_\1/p' $^ | sort -u > $@
+
+$(B)/tools/vgpu/trap/preload/%.o: tools/vgpu/preload/%.c $(B)/tools/vgpu/trap/names.h
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) $(SANFLAGS) -O3 $(VGPUARCH) -fPIC -fvisibility=hidden -ffunction-sections -DVGPU_TRAP -include $(B)/tools/vgpu/trap/names.h -Itools/vgpu $(PKGINC) $(DEPS) -c $< -o $@
+
+$(B)/tools/vgpu/trap/%.o: tools/vgpu/trap/%.S
+	@mkdir -p $(@D)
+	$(CC) $(DEPS) -c $< -o $@
+
+# At TRAP_IMAGE (tools/vgpu/trap/layout.h). So far up, a call to a weak symbol that nobody defines is
+# out of range: those of libc's that exist are taken, and its old start-up hook is a function of its
+# own that does nothing. GCC's crtbeginT.o has 32-bit addresses, and nothing that is needed.
+TRAP_WEAK := __call_tls_dtors __glibc_tls_internal_free __nss_database_fork_prepare_parent \
+             __nss_database_fork_subprocess __mq_notify_fork_subprocess __timer_fork_subprocess
+crt       = $(shell $(CC) -print-file-name=$(1))
+$(B)/vgpu-trap: $(TRAP_OBJ) $(B)/libvgpu_core.a
+	$(CC) -nostartfiles -static -pthread -fuse-ld=lld $(call crt,crt1.o) $(call crt,crti.o) $(TRAP_OBJ) -Wl,--whole-archive $(B)/libvgpu_core.a -Wl,--no-whole-archive $(call crt,crtn.o) -lm -Wl,--gc-sections -Wl,--image-base=0x550050000000 $(TRAP_WEAK:%=-Wl,-u,%) -Wl,--defsym=__pthread_initialize_minimal=_dl_relocate_static_pie -o $@
+
 # --- device code ------------------------------------------------------------
 $(B)/kernels/%.o: kernels/%.c
 	@mkdir -p $(@D)
@@ -263,6 +289,24 @@ $(B)/tests/e2e_visible: $(B)/tests/visible_client
 $(B)/tests/e2e_%: tests/e2e_%.c
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(PKGINC) $(DEPS) $< $(PKGLIB) -lcriterion -lm -o $@
+
+# Clients of the trap backend, in four ways: tests/trap.
+TRAP_CLIENTS := $(addprefix $(B)/tests/trap_,static pie bare raw)
+TRAPCC    = $(CC) -std=gnu11 -D_GNU_SOURCE -I. -pthread $(CFLAGS) $(WARN) -Wno-missing-prototypes $(DEPS) tests/trap/client.c
+$(B)/tests/trap_static: tests/trap/client.c
+	@mkdir -p $(@D)
+	$(TRAPCC) -static -o $@
+$(B)/tests/trap_pie: tests/trap/client.c
+	@mkdir -p $(@D)
+	$(TRAPCC) -static-pie -fPIE -o $@
+$(B)/tests/trap_bare: tests/trap/client.c
+	@mkdir -p $(@D)
+	$(TRAPCC) -DUSE_RAW -DBARE -fno-builtin -fno-stack-protector -nostdlib -static -o $@
+$(B)/tests/trap_raw: tests/trap/client.c
+	@mkdir -p $(@D)
+	$(TRAPCC) -DUSE_RAW -o $@
+
+$(B)/tests/e2e_trap: $(TRAP_CLIENTS)
 
 $(B)/tests/%: tests/runners/%.c $(B)/libvgpu_core.a $(B)/libbarewave.a
 	@mkdir -p $(@D)

@@ -14,9 +14,11 @@
 
 #define DEVICE_NODE    "/dev/kfd"
 #define VIRTUAL_DEVICE "libvgpu.so"
+#define TRAP_LOADER    "vgpu-trap"
 
 static int given_argc;
 static char **given_argv;
+static bool trapped; /* the program brings the device along */
 
 void device_remember(int argc, char **argv)
 {
@@ -27,23 +29,36 @@ void device_remember(int argc, char **argv)
 	memcpy(given_argv, argv, (size_t)argc * sizeof(*argv));
 }
 
-int device_preload_virtual(void)
+/* The file that is built beside this program. */
+static int find_beside(const char *name, int mode, char *self, size_t size)
 {
-	char self[4096], *slash, *value = NULL;
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	const char *old = getenv("LD_PRELOAD");
-	int rc = TOOL_OK;
+	ssize_t n = readlink("/proc/self/exe", self, size - 1);
+	char *slash;
 
 	if (n < 0)
 		return tool_fail("/proc/self/exe: %s", strerror(errno));
 	self[n] = '\0';
 	slash = strrchr(self, '/');
-	if (!slash || (size_t)(slash + 1 - self) + sizeof(VIRTUAL_DEVICE) > sizeof(self))
+	if (!slash || (size_t)(slash + 1 - self) + strlen(name) + 1 > size)
 		return tool_fail("the path of this program is too long");
-	memcpy(slash + 1, VIRTUAL_DEVICE, sizeof(VIRTUAL_DEVICE));
-	if (access(self, R_OK))
+	strcpy(slash + 1, name);
+	if (access(self, mode))
 		return tool_fail("the virtual device %s: %s (it is built beside this program)",
 				 self, strerror(errno));
+	return TOOL_OK;
+}
+
+int device_preload_virtual(void)
+{
+	char self[4096], *value = NULL;
+	const char *old = getenv("LD_PRELOAD");
+	int rc;
+
+	if (trapped)
+		return TOOL_OK;
+	rc = find_beside(VIRTUAL_DEVICE, R_OK, self, sizeof(self));
+	if (rc)
+		return rc;
 	/* the loader splits LD_PRELOAD at spaces and colons and knows no quoting */
 	if (strpbrk(self, " :"))
 		return tool_fail(
@@ -70,6 +85,60 @@ int device_setting(const char *setting)
 		rc = tool_fail("VGPU_SET: %s", strerror(errno));
 	free(all);
 	return rc;
+}
+
+/* As execvp() looks. */
+static int find_program(const char *name, char *path, size_t size)
+{
+	const char *dirs = getenv("PATH"), *end;
+	int err = ENOENT;
+
+	if (strchr(name, '/')) {
+		snprintf(path, size, "%s", name);
+		return access(path, X_OK) ? -errno : 0;
+	}
+	for (dirs = dirs ? dirs : "/bin:/usr/bin";; dirs = end + 1) {
+		end = strchrnul(dirs, ':');
+		if (snprintf(path, size, "%.*s%s%s", (int)(end - dirs), dirs, end > dirs ? "/" : "",
+			     name) < (int)size) {
+			if (!access(path, X_OK))
+				return 0;
+			if (errno == EACCES)
+				err = EACCES;
+		}
+		if (!*end)
+			return -err;
+	}
+}
+
+char **device_trap_command(char *const *argv)
+{
+	char self[4096], path[4096];
+	size_t n = 0;
+	char **v;
+	int err;
+
+	if (find_beside(TRAP_LOADER, X_OK, self, sizeof(self)))
+		return NULL;
+	err = find_program(argv[0], path, sizeof(path));
+	if (err) {
+		tool_fail("%s: %s", argv[0], strerror(-err));
+		return NULL;
+	}
+	while (argv[n])
+		n++;
+	v = calloc(n + 3, sizeof(*v));
+	if (v) {
+		v[0] = strdup(self);
+		v[1] = strdup(path);
+		memcpy(v + 2, argv, n * sizeof(*v));
+	}
+	if (!v || !v[0] || !v[1]) {
+		tool_fail("out of memory");
+		return NULL;
+	}
+	trapped = true;
+	return v;
 }
 
 int device_select(const char *text)

@@ -88,5 +88,9 @@ int device_close(struct bw_device *d);
 int device_preload_virtual(void);
 /* Adds KEY=VALUE to what the virtual device will be told (VGPU_SET): the last one wins. */
 int device_setting(const char *setting);
+/* The words that run argv under the loader of the trap backend, which puts the virtual device behind
+ * the program's system calls; nothing is preloaded then. For the life of the process; NULL after a
+ * message. */
+char **device_trap_command(char *const *argv);
 
 #endif

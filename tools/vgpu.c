@@ -11,12 +11,15 @@
 static const char help[] =
 	"Usage: barewave vgpu [OPTIONS] -- PROGRAM [ARGS]\n"
 	"       barewave vgpu --shared[=NAME] --daemon|--status|--stop\n\n"
-	"Runs PROGRAM, a dynamically linked KFD client, on the virtual gfx1151: its /dev/kfd,\n"
-	"/dev/dri/renderD128, sysfs and procfs answers come from the library libvgpu.so, which\n"
-	"lies beside this program and is preloaded.\n\n"
+	"Runs PROGRAM, a KFD client, on the virtual gfx1151: its /dev/kfd, /dev/dri/renderD128,\n"
+	"sysfs and procfs answers come from the library libvgpu.so, which lies beside this\n"
+	"program and is preloaded into the dynamically linked PROGRAM, or, with --trap, from\n"
+	"behind the system calls of any x86-64 PROGRAM.\n\n"
 	"  --config FILE     'key = value' lines that describe the device (VGPU_CONFIG)\n"
 	"  --set KEY=VALUE[,KEY=VALUE]\n"
 	"                    single settings over the file's; may be repeated (VGPU_SET)\n"
+	"  --trap            does without libc: for programs that are linked statically or enter\n"
+	"                    the kernel by themselves; seccomp sends their calls to the device\n"
 	"  --trace FILE      writes every call the device answers (VGPU_TRACE)\n"
 	"  --fidelity        at exit, prints on stderr what ran exactly, approximately, or not at "
 	"all;\n"
@@ -151,17 +154,25 @@ static char **shared_argv(const char *name, const char *act, bool any_user, char
 static int run(const struct command *self, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"config", required_argument, NULL, 'c'}, {"set", required_argument, NULL, 's'},
-		{"trace", required_argument, NULL, 't'},  {"fidelity", no_argument, NULL, 'f'},
-		{"check", required_argument, NULL, 'C'},  {"help", no_argument, NULL, 'h'},
-		{"shared", optional_argument, NULL, 'S'}, {"daemon", no_argument, NULL, 'D'},
-		{"status", no_argument, NULL, 'Q'},       {"stop", no_argument, NULL, 'X'},
-		{"any-user", no_argument, NULL, 'U'},     {NULL, 0, NULL, 0},
+		{"config", required_argument, NULL, 'c'},
+		{"set", required_argument, NULL, 's'},
+		{"trace", required_argument, NULL, 't'},
+		{"fidelity", no_argument, NULL, 'f'},
+		{"check", required_argument, NULL, 'C'},
+		{"help", no_argument, NULL, 'h'},
+		{"shared", optional_argument, NULL, 'S'},
+		{"daemon", no_argument, NULL, 'D'},
+		{"status", no_argument, NULL, 'Q'},
+		{"stop", no_argument, NULL, 'X'},
+		{"any-user", no_argument, NULL, 'U'},
+		{"trap", no_argument, NULL, 'T'},
+		{NULL, 0, NULL, 0},
 	};
 	const char *shared = NULL, *act = NULL;
 	int o, rc = TOOL_OK;
+	bool fidelity = false, trap = false;
 	const char *check = NULL;
-	bool fidelity = false, any_user = false;
+	bool any_user = false;
 
 	/* '+': the first word that is no option ends ours */
 	while ((o = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
@@ -202,6 +213,9 @@ static int run(const struct command *self, int argc, char **argv)
 		case 'U':
 			any_user = true;
 			break;
+		case 'T':
+			trap = true;
+			break;
 		case 'h':
 			return tool_help(self);
 		default:
@@ -220,6 +234,11 @@ static int run(const struct command *self, int argc, char **argv)
 	if (fidelity && check)
 		return tool_usage(self, "wanted one of --fidelity and --check");
 	argv += optind;
+	if (trap && !act) {
+		argv = device_trap_command(argv);
+		if (!argv)
+			return TOOL_FAILED;
+	}
 	if (shared) {
 		argv = shared_argv(shared, act, any_user, argv);
 		if (!argv)

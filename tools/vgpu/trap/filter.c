@@ -1,0 +1,234 @@
+/* The seccomp filters: which calls of the client come to the handler.
+ *
+ * Filters cannot be taken back, and of several the strictest wins, so there is one from the start,
+ * one from the moment the device is open, and one for each descriptor number that ever was the
+ * device's. All of them let through what our own code asks (by its address), and answer a question
+ * that no kernel knows, by which an image started by exec finds out what it inherited.
+ */
+#include "trap/trap.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "kfd/vkfd.h"
+#include "vm/rawsys.h"
+
+#ifndef SYS_openat2
+#define SYS_openat2 437
+#endif
+#ifndef SYS_faccessat2
+#define SYS_faccessat2 439
+#endif
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441
+#endif
+
+#define MAX_INSNS 400
+
+struct program {
+	unsigned n;
+	struct sock_filter f[MAX_INSNS];
+};
+
+#define DATA(field) ((uint32_t)offsetof(struct seccomp_data, field))
+#define ARG_LO(i)   (DATA(args) + 8u * (i))
+#define ARG_HI(i)   (ARG_LO(i) + 4u)
+#define RET_TRAP    (SECCOMP_RET_TRAP | TRAP_DATA)
+#define RET_ANSWER  (SECCOMP_RET_ERRNO | TRAP_ANSWER)
+
+static void put(struct program *p, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
+{
+	p->f[p->n++] = (struct sock_filter){code, jt, jf, k};
+}
+
+#define LD(p, off)    put(p, BPF_LD | BPF_W | BPF_ABS, off, 0, 0)
+#define RET(p, value) put(p, BPF_RET | BPF_K, value, 0, 0)
+/* if (A == k) return value; */
+static void ret_if(struct program *p, uint32_t k, uint32_t value)
+{
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, k, 0, 1);
+	RET(p, value);
+}
+
+/* What every filter begins with. Leaves the number in A. */
+static void begin(struct program *p, uint32_t ask, bool traps_posts)
+{
+	const uint32_t hi = (uint32_t)(TRAP_WINDOW >> 32), lo = (uint32_t)TRAP_WINDOW;
+
+	p->n = 0;
+	LD(p, DATA(arch));
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
+	RET(p, SECCOMP_RET_ALLOW);
+	LD(p, DATA(nr));
+	ret_if(p, ask, RET_ANSWER);
+	LD(p, DATA(instruction_pointer) + 4);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, hi, 0, traps_posts ? 7 : 4);
+	LD(p, DATA(instruction_pointer));
+	if (traps_posts) {
+		put(p, BPF_ALU | BPF_AND | BPF_K, ~(TRAP_GATE_BYTES - 1) | (TRAP_SLOT - 1), 0, 0);
+		ret_if(p, (uint32_t)TRAP_GATE | TRAP_POST, RET_TRAP);
+	}
+	put(p, BPF_ALU | BPF_AND | BPF_K, 0xc0000000u, 0, 0);
+	ret_if(p, lo, SECCOMP_RET_ALLOW);
+	LD(p, DATA(nr));
+}
+
+static int load(struct program *p)
+{
+	struct sock_fprog prog = {.filter = p->f};
+	long r;
+
+	RET(p, SECCOMP_RET_ALLOW);
+	prog.len = (unsigned short)p->n;
+	r = rawsys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog);
+	/* The id of a thread that has filters of its own. */
+	return r > 0 ? -EBUSY : (int)r;
+}
+
+static bool there(long ask)
+{
+	return rawsys0(ask) == -TRAP_ANSWER;
+}
+
+/* Calls that take a path, make or end threads and processes, or would show or take away SIGSYS. */
+static const uint16_t always[] = {
+	SYS_open,        SYS_stat,          SYS_lstat,      SYS_access,       SYS_truncate,
+	SYS_chdir,       SYS_creat,         SYS_readlink,   SYS_getcwd,       SYS_getxattr,
+	SYS_lgetxattr,   SYS_listxattr,     SYS_llistxattr, SYS_openat,       SYS_newfstatat,
+	SYS_readlinkat,  SYS_faccessat,     SYS_statx,      SYS_openat2,      SYS_faccessat2,
+	SYS_execve,      SYS_execveat,      SYS_clone,      SYS_clone3,       SYS_fork,
+	SYS_vfork,       SYS_exit,          SYS_exit_group, SYS_rt_sigaction, SYS_rt_sigprocmask,
+	SYS_sigaltstack, SYS_rt_sigsuspend, SYS_brk,        SYS_seccomp,
+};
+
+/* Waits with a signal mask: only where there is one. */
+static const struct {
+	uint16_t nr, arg;
+} with_mask[] = {
+	{SYS_ppoll, 3},
+	{SYS_pselect6, 5},
+	{SYS_epoll_pwait, 4},
+	{SYS_epoll_pwait2, 4},
+};
+
+int filter_install(void)
+{
+	struct program p;
+
+	if (there(TRAP_ASK))
+		return 0;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return -errno;
+	begin(&p, TRAP_ASK, true);
+	for (unsigned i = 0; i < sizeof(always) / sizeof(always[0]); i++)
+		ret_if(&p, always[i], RET_TRAP);
+	put(&p, BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 4);
+	LD(&p, ARG_LO(0));
+	ret_if(&p, PR_SET_SECCOMP, RET_TRAP);
+	LD(&p, DATA(nr));
+	for (unsigned i = 0; i < sizeof(with_mask) / sizeof(with_mask[0]); i++) {
+		put(&p, BPF_JMP | BPF_JEQ | BPF_K, with_mask[i].nr, 0, 6);
+		LD(&p, ARG_LO(with_mask[i].arg));
+		put(&p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
+		LD(&p, ARG_HI(with_mask[i].arg));
+		put(&p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+		RET(&p, SECCOMP_RET_ALLOW);
+		put(&p, BPF_RET | BPF_K, RET_TRAP, 0, 0);
+	}
+	return load(&p);
+}
+
+/* Mappings, and calls that put any number on a descriptor or take a range of them. */
+static const uint16_t device[] = {
+	SYS_mmap,   SYS_munmap, SYS_mprotect, SYS_madvise,     SYS_msync,
+	SYS_mremap, SYS_dup2,   SYS_dup3,     SYS_close_range, SYS_recvmsg,
+};
+
+int filter_device(void)
+{
+	struct program p;
+
+	if (there(TRAP_ASK_DEVICE))
+		return 0;
+	begin(&p, TRAP_ASK_DEVICE, false);
+	for (unsigned i = 0; i < sizeof(device) / sizeof(device[0]); i++)
+		ret_if(&p, device[i], RET_TRAP);
+	return load(&p);
+}
+
+/* Calls whose first argument is the descriptor. */
+static const uint16_t of_fd[] = {
+	SYS_read,   SYS_write,   SYS_readv,   SYS_writev,   SYS_pread64, SYS_pwrite64,
+	SYS_preadv, SYS_pwritev, SYS_preadv2, SYS_pwritev2, SYS_lseek,   SYS_ioctl,
+	SYS_close,  SYS_fstat,   SYS_dup,     SYS_fcntl,
+};
+
+#define FD_FILTERS 16 /* then one for all numbers */
+
+int filter_fd(int fd)
+{
+	static unsigned loaded;
+	bool any = loaded >= FD_FILTERS;
+	struct program p;
+	int err;
+
+	if (there(TRAP_ASK_ANY_FD) || there(TRAP_ASK_FD + fd))
+		return 0;
+	begin(&p, any ? TRAP_ASK_ANY_FD : (uint32_t)(TRAP_ASK_FD + fd), false);
+	for (unsigned i = 0; i < sizeof(of_fd) / sizeof(of_fd[0]); i++) {
+		if (any) {
+			ret_if(&p, of_fd[i], RET_TRAP);
+			continue;
+		}
+		put(&p, BPF_JMP | BPF_JEQ | BPF_K, of_fd[i], 0, 4);
+		LD(&p, ARG_LO(0));
+		ret_if(&p, (uint32_t)fd, RET_TRAP);
+		RET(&p, SECCOMP_RET_ALLOW);
+	}
+	err = load(&p);
+	if (!err)
+		loaded++;
+	return err;
+}
+
+/* The client's filter judges the client: calls from the gate, but not what the device does behind
+ * them. Where both filters trap, the newer one's word arrives, which is the client's. */
+long filter_client(unsigned flags, uint64_t prog)
+{
+	struct sock_fprog theirs, ours;
+	struct sock_filter *f;
+	size_t bytes;
+	long r;
+
+	if (user_read(&theirs, prog, sizeof(theirs)))
+		return -EFAULT;
+	if (!theirs.len || theirs.len > BPF_MAXINSNS)
+		return -EINVAL;
+	bytes = theirs.len * sizeof(*f);
+	f = malloc(bytes + 8 * sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	/* The image, not the gates below it: their addresses differ in bit 28. */
+	f[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+					    DATA(instruction_pointer) + 4);
+	f[1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+					    (uint32_t)(TRAP_WINDOW >> 32), 0, 4);
+	f[2] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, DATA(instruction_pointer));
+	f[3] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf0000000u);
+	f[4] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+					    (uint32_t)TRAP_IMAGE & 0xf0000000u, 0, 1);
+	f[5] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	f[6] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_IMM, 0);
+	r = -EFAULT;
+	if (!user_read(&f[7], (uint64_t)(uintptr_t)theirs.filter, bytes)) {
+		ours = (struct sock_fprog){.len = (unsigned short)(theirs.len + 7), .filter = f};
+		r = rawsys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &ours);
+	}
+	free(f);
+	return r;
+}

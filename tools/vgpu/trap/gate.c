@@ -1,0 +1,118 @@
+/* Code from which the client makes the calls that are not the device's.
+ *
+ * A slot belongs to the place in the client that was trapped and ends with a jump back to it, so it
+ * needs no register, no stack and no thread pointer, may be used by any number of threads at once,
+ * and a child of clone() or vfork() leaves it as it left the parent's system call.
+ */
+#include "trap/trap.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "vm/rawsys.h"
+
+#define SLOTS  (TRAP_GATE_BYTES / TRAP_SLOT)
+#define HASHED (2 * SLOTS)
+
+struct slot {
+	uint8_t code[24];
+	uint64_t ret;
+};
+_Static_assert(sizeof(struct slot) == TRAP_SLOT, "filter.c looks at the low bits");
+
+static const uint8_t slot_code[24] = {
+	0x0f, 0x05,                         /* 0: syscall */
+	0xff, 0x25, 0x10, 0x00, 0x00, 0x00, /* 2: jmp *ret(%rip) */
+	0x0f, 0x05,                         /* 8: syscall */
+	0x0f, 0x05,                         /* 10: the trap: ends at TRAP_POST */
+	0xff, 0x25, 0x06, 0x00, 0x00, 0x00, /* 12: jmp *ret(%rip) */
+};
+
+static struct slot *const slots = (struct slot *)TRAP_GATE;
+static uint32_t hashed[HASHED]; /* slot + 1, by return address */
+static uint32_t used;
+static int lock;
+
+static bool map_at(uint64_t at, size_t bytes)
+{
+	return rawsys6(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE | PROT_EXEC,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1,
+		       0) == (long)at;
+}
+
+int gate_init(void)
+{
+	return map_at(TRAP_GATE, TRAP_GATE_BYTES) && map_at(TRAP_STARTS, TRAP_STARTS_BYTES)
+		       ? 0
+		       : -EEXIST;
+}
+
+static uint32_t hash(uint64_t ret)
+{
+	return (uint32_t)((ret * 0x9e3779b97f4a7c15ull) >> 40) % HASHED;
+}
+
+/* The slot, or where it would go. */
+static uint64_t look_up(uint64_t ret, uint32_t *at)
+{
+	for (uint32_t h = hash(ret);; h = (h + 1) % HASHED) {
+		uint32_t s = __atomic_load_n(&hashed[h], __ATOMIC_ACQUIRE);
+
+		if (s && slots[s - 1].ret == ret)
+			return (uint64_t)&slots[s - 1];
+		if (!s) {
+			*at = h;
+			return 0;
+		}
+	}
+}
+
+uint64_t gate_slot(uint64_t ret)
+{
+	uint32_t at;
+	uint64_t s = look_up(ret, &at);
+
+	if (s)
+		return s;
+	while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE))
+		rawsys0(SYS_sched_yield);
+	s = look_up(ret, &at);
+	if (!s && used < SLOTS) {
+		struct slot *n = &slots[used++];
+
+		memcpy(n->code, slot_code, sizeof(slot_code));
+		n->ret = ret;
+		/* Pairs with the acquire in look_up(): who finds the slot finds its code. */
+		__atomic_store_n(&hashed[at], used, __ATOMIC_RELEASE);
+		s = (uint64_t)n;
+	}
+	__atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
+	return s;
+}
+
+void gate_forked(void)
+{
+	lock = 0;
+}
+
+uint64_t gate_return(uint64_t slot)
+{
+	return ((struct slot *)slot)->ret;
+}
+
+uint64_t gate_start(struct block *b, uint64_t slot)
+{
+	size_t code = (size_t)(trap_start_data - trap_start_code);
+	uint64_t at = TRAP_STARTS + (uint64_t)b->index * TRAP_START;
+	uint64_t *data = (uint64_t *)(at + code);
+
+	memcpy((void *)at, trap_start_code, code);
+	data[0] = gate_return(slot);
+	data[1] = slot + TRAP_POST - 2;
+	data[4] = (uint64_t)&b->alt;
+	data[5] = (uint64_t)trap_blocks;
+	data[6] = (uint64_t)b;
+	return at;
+}

@@ -1,0 +1,154 @@
+/* SIGSYS: from the client's registers to a call and back. */
+#include "trap/trap.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "preload/preload.h"
+#include "vm/rawsys.h"
+
+static const int arg_regs[6] = {REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8, REG_R9};
+
+/* Sends the call on from the gate. Where there is no room in it, from here: signals then wait. */
+static void pass(struct call *c)
+{
+	uint64_t slot = gate_slot((uint64_t)c->r[REG_RIP]);
+
+	if (slot)
+		c->r[REG_RIP] = (greg_t)slot;
+	else
+		c->r[REG_RAX] = rawsys(c->nr, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4], c->a[5]);
+}
+
+/* A handler that was left by a jump never comes for what it had here. */
+static struct post *post_push(struct block *b)
+{
+	unsigned max = sizeof(b->posts) / sizeof(b->posts[0]);
+
+	if (b->n_posts == max) {
+		memmove(&b->posts[0], &b->posts[1], (max - 1) * sizeof(b->posts[0]));
+		b->n_posts--;
+	}
+	return &b->posts[b->n_posts++];
+}
+
+long call_post(struct call *c, const struct post *p)
+{
+	uint64_t slot = gate_slot((uint64_t)c->r[REG_RIP]);
+	struct post *q;
+
+	if (!slot)
+		return -ENOMEM;
+	q = post_push(c->b);
+	*q = *p;
+	q->site = slot;
+	q->sp = (uint64_t)c->r[REG_RSP];
+	for (unsigned i = 0; i < 6; i++)
+		q->saved[i] = c->a[i];
+	c->r[REG_RIP] = (greg_t)(slot + 8);
+	return CALL_DONE;
+}
+
+/* Descriptors that arrived are the device's if they are an open file that we know. */
+static void received(uint64_t msg)
+{
+	struct msghdr m;
+	uint8_t control[4096];
+	size_t n;
+
+	if (user_read(&m, msg, sizeof(m)) || !m.msg_control)
+		return;
+	n = m.msg_controllen < sizeof(control) ? m.msg_controllen : sizeof(control);
+	if (user_read(control, (uint64_t)(uintptr_t)m.msg_control, n))
+		return;
+	m.msg_control = control;
+	m.msg_controllen = n;
+	fds_received(&m);
+}
+
+/* The call has returned: its result is where the number of the trapped one would be. */
+static void post(struct block *b, greg_t *r)
+{
+	uint64_t slot = (uint64_t)r[REG_RIP] - TRAP_POST;
+	long result = r[REG_RAX];
+	struct post *p = NULL;
+
+	r[REG_RIP] = (greg_t)gate_return(slot);
+	while (b->n_posts && !p) {
+		struct post *q = &b->posts[--b->n_posts];
+
+		if (q->site == slot && q->sp == (uint64_t)r[REG_RSP])
+			p = q;
+	}
+	if (!p)
+		return; /* a vfork child: its parent's */
+	switch (p->kind) {
+	case POST_REGISTERS:
+		break;
+	case POST_RECVMSG:
+		if (result >= 0)
+			received((uint64_t)p->saved[1]);
+		break;
+	case POST_VFORK:
+		if (result > 0 && (unsigned long)result < TRAP_TIDS && trap_blocks[result])
+			block_give(trap_blocks[result]);
+		break;
+	case POST_EXEC:
+		rawsys2(SYS_munmap, p->mem, p->mem_bytes);
+		b->exec_mem = NULL;
+		break;
+	case POST_CLONE:
+		__atomic_sub_fetch(&trap_threads, 1, __ATOMIC_RELAXED);
+		block_give(p->child);
+		break;
+	}
+	for (unsigned i = 0; i < 6; i++)
+		r[arg_regs[i]] = p->saved[i];
+}
+
+uint64_t trap_signal(struct block *b, siginfo_t *info, ucontext_t *uc)
+{
+	greg_t *r = uc->uc_mcontext.gregs;
+	uint64_t ip = (uint64_t)r[REG_RIP];
+	struct call c = {.b = b, .uc = uc, .r = r, .nr = info->si_syscall};
+	long result;
+
+	if (info->si_code != SYS_SECCOMP || info->si_errno != TRAP_DATA)
+		return sigsys_forward(b, info, uc);
+	if (ip - TRAP_GATE < TRAP_GATE_BYTES) {
+		post(b, r);
+		return 0;
+	}
+	for (unsigned i = 0; i < 6; i++)
+		c.a[i] = (long)r[arg_regs[i]];
+	result = call_dispatch(&c);
+	if (result == CALL_PASS)
+		pass(&c);
+	else if (result != CALL_DONE)
+		r[REG_RAX] = result;
+	return 0;
+}
+
+struct kernel_sigaction {
+	void (*handler)(int, siginfo_t *, void *);
+	uint64_t flags;
+	void (*restorer)(void);
+	kernel_sigset mask;
+};
+
+#define SA_RESTORER 0x04000000
+
+int trap_handler_install(void)
+{
+	struct kernel_sigaction act = {
+		.handler = trap_entry,
+		.flags = SA_SIGINFO | SA_ONSTACK | SA_RESTORER,
+		.restorer = trap_restorer,
+		.mask = ~0ull,
+	};
+
+	return (int)rawsys4(SYS_rt_sigaction, SIGSYS, &act, 0, sizeof(act.mask));
+}
