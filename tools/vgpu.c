@@ -170,9 +170,8 @@ static int run(const struct command *self, int argc, char **argv)
 	};
 	const char *shared = NULL, *act = NULL;
 	int o, rc = TOOL_OK;
-	bool fidelity = false, trap = false;
+	bool fidelity = false, trap = false, any_user = false;
 	const char *check = NULL;
-	bool any_user = false;
 
 	/* '+': the first word that is no option ends ours */
 	while ((o = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
