@@ -218,6 +218,17 @@ Test(trap, demo)
 	cr_assert(!strstr(c.out, "cannot be started"), "%s", c.out);
 }
 
+/* One device for a static program and a preloaded one. */
+Test(trap, shared)
+{
+	expect(0, "", BAREWAVE " vgpu --shared=%s/socket --trap -- build/tests/trap_bare fork 2>&1",
+	       dir);
+	expect(0, "0x85e3",
+	       BAREWAVE " vgpu --shared=%s/socket --trap -- sh -c 'build/tests/trap_static gpu && "
+			"build/tests/trap_bare fork && " BAREWAVE " info' 2>&1",
+	       dir);
+}
+
 Test(trap, refusals)
 {
 	refused("nonexistent_program: No such file",

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "preload/preload.h"
+#include "share/share.h"
 #include "vm/rawsys.h"
 
 #ifndef SYS_epoll_pwait2
@@ -257,7 +258,7 @@ long call_dispatch(struct call *c)
 	case SYS_getcwd:
 		return tree_root_now() ? hook(c) : CALL_PASS;
 	case SYS_recvmsg:
-		return vfd_live && !c->b->foreign ? call_post(c, &p) : CALL_PASS;
+		return (vfd_live || share_on()) && !c->b->foreign ? call_post(c, &p) : CALL_PASS;
 	case SYS_mmap:
 	case SYS_munmap:
 	case SYS_mprotect:

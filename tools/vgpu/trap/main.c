@@ -21,6 +21,7 @@
 
 #include "isa/jit_server.h"
 #include "preload/preload.h"
+#include "share/share.h"
 #include "vm/rawsys.h"
 
 #define HWCAP2_FSGSBASE 2 /* asm/hwcap2.h */
@@ -235,6 +236,9 @@ int main(int argc, char **argv, char **envp)
 	r = trap_handler_install();
 	if (!r)
 		r = filter_install();
+	/* Descriptors of other processes may come before the device is opened here. */
+	if (!r && share_on())
+		r = filter_device();
 	if (r)
 		return fail("seccomp", strerror(-r));
 	/* argc's word moves up by the two that go: the stack stays aligned. */
