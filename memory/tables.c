@@ -63,6 +63,8 @@ static void set_drop(struct set *s, uint64_t from, uint64_t to)
 {
 	size_t a = lower(s, from), b = lower(s, to);
 
+	if (a == b)
+		return; /* perhaps there is no array at all */
 	memmove(&s->v[a], &s->v[b], (s->n - b) * sizeof(*s->v));
 	s->n -= b - a;
 }
