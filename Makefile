@@ -255,6 +255,13 @@ $(B)/tests/vgpu_%: tests/vgpu_%.c $(B)/libvgpu_core.a
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(VGPU_ALL) $(PKGLIB) $(CRITERION) -ldl -lm -o $@
 
+# The daemon's policies, without its sockets.
+VGPUD_POLICY := $(addprefix $(B)/tools/vgpud/,files.o memory.o places.o)
+$(B)/tests/vgpu_shared_talk $(VIRT): $(B)/vgpud
+$(B)/tests/vgpu_shared: tests/vgpu_shared.c $(VGPUD_POLICY) $(B)/libvgpu_core.a
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(VGPUD_POLICY) $(VGPU_ALL) $(PKGLIB) $(CRITERION) -ldl -lm -o $@
+
 # Hand-written programs that tests/vgpu_jit.c reads from beside itself.
 $(B)/tests/vgpu_jit: $(B)/tests/jit_kernels.o $(B)/tests/jit_kernels64.o $(B)/vgpu-jitc
 $(B)/tests/jit_kernels.o: tests/jit_kernels.s

@@ -2,7 +2,10 @@
 #ifndef TESTS_SHARED_DEVICE_H
 #define TESTS_SHARED_DEVICE_H
 
+#include <amdgpu_drm.h>
 #include <criterion/criterion.h>
+#include <dirent.h>
+#include <drm.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,6 +16,8 @@
 
 static struct bw_device dev;
 static struct queue_fault fault;
+static const char *shared_act = "--daemon";
+static unsigned shared_fds; /* the daemon's, without clients */
 static char shared_dir[] = "/tmp/barewave-shared-XXXXXX", shared_socket[64];
 static struct {
 	int step[8];
@@ -37,14 +42,6 @@ static int vgpud(const char *act, const char *set, char *out, size_t n)
 	return pclose(p);
 }
 
-static void shared_start(const char *set)
-{
-	cr_assert(mkdtemp(shared_dir));
-	snprintf(shared_socket, sizeof(shared_socket), "%s/gpu", shared_dir);
-	common = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	cr_assert_eq(vgpud("--daemon", set, NULL, 0), 0);
-}
-
 /* A number of the daemon's. */
 static long long shared_number(const char *key)
 {
@@ -58,6 +55,38 @@ static long long shared_number(const char *key)
 	return strtoll(at + strlen(want), NULL, 10);
 }
 
+/* The fewest of a few looks: connections of the looks themselves close a moment later. */
+static unsigned shared_descriptors(void)
+{
+	unsigned least = ~0u;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%lld/fd", shared_number("pid"));
+	for (unsigned i = 0; i < 10; i++) {
+		struct dirent *e;
+		unsigned n = 0;
+		DIR *d = opendir(path);
+
+		cr_assert(d);
+		while ((e = readdir(d)))
+			n += e->d_name[0] != '.';
+		closedir(d);
+		if (n < least)
+			least = n;
+		usleep(2000);
+	}
+	return least;
+}
+
+static void shared_start(const char *set)
+{
+	cr_assert(mkdtemp(shared_dir));
+	snprintf(shared_socket, sizeof(shared_socket), "%s/gpu", shared_dir);
+	common = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cr_assert_eq(vgpud(shared_act, set, NULL, 0), 0);
+	shared_fds = shared_descriptors();
+}
+
 /* What is left when all are gone; processes that end are noticed a moment later. */
 static void shared_clean(void)
 {
@@ -68,6 +97,8 @@ static void shared_clean(void)
 
 	for (unsigned i = 0; i < 500 && shared_number("clients"); i++)
 		usleep(10000);
+	cr_expect_eq(shared_descriptors(), shared_fds, "descriptors: %u, were %u",
+		     shared_descriptors(), shared_fds);
 	for (unsigned i = 0; i < sizeof(zero) / sizeof(zero[0]); i++)
 		cr_expect_eq(shared_number(zero[i]), 0, "%s: %lld", zero[i],
 			     shared_number(zero[i]));
@@ -246,6 +277,119 @@ static void device_client_end(void)
 	struct bw_teardown left;
 
 	TRUE(!bw_device_close(&dev, &left));
+}
+
+/* ---- plain calls ----------------------------------------------------------- */
+
+#define MB (1ull << 20)
+
+#define DRM_CALL(err, nr, dir, args)                                                               \
+	check(__LINE__, TEXT(nr), NR_ANY, ioctl(drm, _IOC(dir, 'd', nr, sizeof(*(args))), args),   \
+	      err)
+#define RW (_IOC_READ | _IOC_WRITE)
+
+static uint64_t available(void)
+{
+	struct kfd_ioctl_get_available_memory_args a = {.gpu_id = gpu};
+
+	WANT(0, AVAILABLE_MEMORY, &a);
+	return a.available;
+}
+
+static uint32_t gem_new(uint64_t size, int want)
+{
+	union drm_amdgpu_gem_create c = {
+		.in = {.bo_size = size,
+		       .domains = AMDGPU_GEM_DOMAIN_GTT,
+		       .domain_flags = AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED}};
+
+	DRM_CALL(want, DRM_COMMAND_BASE + DRM_AMDGPU_GEM_CREATE, RW, &c);
+	return want ? 0 : c.out.handle;
+}
+
+static void gem_close(uint32_t handle)
+{
+	struct drm_gem_close c = {.handle = handle};
+
+	DRM_CALL(0, 0x09, _IOC_WRITE, &c);
+}
+
+static void *gem_map(uint32_t handle, uint64_t size)
+{
+	union drm_amdgpu_gem_mmap m = {.in = {.handle = handle}};
+	void *p;
+
+	DRM_CALL(0, DRM_COMMAND_BASE + DRM_AMDGPU_GEM_MMAP, RW, &m);
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, drm, (off_t)m.out.addr_ptr);
+	TRUE(p != MAP_FAILED);
+	return p;
+}
+
+static long long attribute(pid_t pid, const char *name)
+{
+	char path[160];
+	long long v = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d/%s", pid, name);
+	f = fopen(path, "re");
+	if (!f)
+		return -1;
+	if (fscanf(f, "%lld", &v) != 1)
+		v = -1;
+	fclose(f);
+	return v;
+}
+
+static long long evicted_ms(pid_t pid)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "stats_%u/evicted_ms", gpu);
+	return attribute(pid, name);
+}
+
+static int smi_stream(uint64_t mask)
+{
+	struct kfd_ioctl_smi_events_args a = {.gpuid = gpu};
+
+	WANT(0, SMI_EVENTS, &a);
+	TRUE(write((int)a.anon_fd, &mask, 8) == 8);
+	return (int)a.anon_fd;
+}
+
+static char smi_got[4096];
+
+static bool smi_wait(int fd, const char *until)
+{
+	static size_t n;
+	uint64_t end = now_ns() + 10000000000u;
+
+	do {
+		ssize_t r = read(fd, smi_got + n, sizeof(smi_got) - 1 - n);
+
+		if (r > 0)
+			n += (size_t)r;
+		smi_got[n] = 0;
+		if (strstr(smi_got, until))
+			return true;
+		usleep(1000);
+	} while (now_ns() < end);
+	fprintf(stderr, "SMI: no \"%s\" in \"%s\"\n", until, smi_got);
+	return false;
+}
+
+enum { EVICTION = 1u << 8, RESTORE = 1u << 9, PRE = 1u << 2, POST = 1u << 3 };
+
+static void wait_hw(uint32_t id, uint32_t cause_lost)
+{
+	struct kfd_event_data d = {.event_id = id};
+	struct kfd_ioctl_wait_events_args w = {
+		.events_ptr = (uintptr_t)&d, .num_events = 1, .timeout = 20000};
+
+	WANT(0, WAIT_EVENTS, &w);
+	TRUE(w.wait_result == KFD_IOC_WAIT_RESULT_COMPLETE);
+	TRUE(d.hw.memory_lost == cause_lost);
 }
 
 #endif

@@ -26,6 +26,7 @@ static uint64_t file_size;
 static uint64_t cap[PLACES];
 static uint64_t used[PLACES];
 static int64_t others[2]; /* VRAM and GTT that clients account for by themselves */
+struct kfd_limits limits;
 static struct bo *table[BUCKETS];
 static struct bo *lru[PLACES], *mru[PLACES];
 static uint64_t last_number;

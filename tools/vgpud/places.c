@@ -131,7 +131,9 @@ static bool expired(const struct queue *q, uint64_t now)
 {
 	uint64_t had = elapsed(now, q->since);
 
-	if (had < GANG_QUANTUM_NS || !q->told)
+	if (!q->told)
+		return had >= LEAVE_NS;
+	if (had < GANG_QUANTUM_NS)
 		return false;
 	return q->need < 2 || had >= PATIENCE_NS || q->turned;
 }
@@ -258,10 +260,12 @@ static void schedule(void)
 
 			if (!q || !q->leaving)
 				continue;
-			if (elapsed(now, q->asked) >= LEAVE_NS)
-				leave(q);
-			else
+			if (elapsed(now, q->asked) < LEAVE_NS) {
 				leaving = true;
+				continue;
+			}
+			leave(q);
+			q->need = 0; /* until it reports again */
 		}
 		h = free_hqd();
 		m = vmid_for(c);

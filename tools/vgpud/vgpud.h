@@ -112,17 +112,49 @@ extern struct client *clients;
 extern struct share_page *page;
 extern struct kfd_limits limits;
 extern struct vgpud_totals {
-	uint64_t clients, kills, evictions, moves, resets;
+	uint64_t clients, evictions, moves, resets;
 } totals;
 
 /* ---- serve.c */
+extern struct share_device device;
 int serve(const char *path, bool stay, bool others, int ready);
-void tell(struct client *c, enum share_op op, const uint64_t a[2], const void *data, size_t len);
-void answer(int sock, struct share_msg *m, const void *data, size_t len);
-void client_gone(struct client *c);
 uint64_t now_ns(void);  /* the device's clock */
 uint64_t real_ns(void); /* the host's */
+
+/* ---- conn.c */
+enum conn_kind { CONN_LISTEN, CONN_NEW, CONN_HOLD, CONN_QUICK, CONN_SLOW, CONN_NEWS, CONN_PID };
+
+struct conn {
+	struct conn *next;
+	enum conn_kind kind;
+	int fd;
+	struct client *client;
+};
+
+extern struct conn *conns;
+extern char incoming[SHARE_DATA_MAX]; /* data of the message that was read last */
+int conn_open(void);                  /* the epoll descriptor, or -errno */
+struct conn *conn_new(int fd, enum conn_kind kind, struct client *c); /* takes fd over */
+void conn_free(struct conn *k);
+/* 1: a message, with the descriptor that came with it or -1; 0: nothing there; -1: the end. */
+int conn_read(struct conn *k, struct share_msg *m, int *fd);
+void conn_flush(struct conn *k);
 int watch_fd(int fd, void *who);
+void tell(struct client *c, enum share_op op, const uint64_t a[2], const void *data, size_t len);
+void answer(int sock, struct share_msg *m, const void *data, size_t len);
+void client_join(struct conn *k, struct share_msg *m, int news, int fd_of_page);
+void client_slow(struct conn *k, struct share_msg *m);
+void client_gone(struct client *c); /* to be dropped at the end of the round */
+void client_drop(struct client *c);
+
+/* ---- request.c */
+void request(struct client *c, struct share_msg *m, int fd); /* takes fd over */
+void news_answer(struct client *c, const struct share_msg *m);
+int request_status(const char **text); /* length */
+void requests_drop(struct client *c);
+bool requests_waiting(void); /* for time to pass */
+void reset_step(void);
+void proc_timeouts(void);
 
 /* ---- memory.c */
 int memory_open(void); /* the pools; -errno */
