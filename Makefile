@@ -263,6 +263,7 @@ $(B)/tests/vgpu_shared: tests/vgpu_shared.c $(VGPUD_POLICY) $(B)/libvgpu_core.a
 	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(VGPUARCH) -Itools/vgpu $(PKGINC) $(DEPS) $< $(VGPUD_POLICY) $(VGPU_ALL) $(PKGLIB) $(CRITERION) -ldl -lm -o $@
 
 # Hand-written programs that tests/vgpu_jit.c reads from beside itself.
+$(B)/tests/vgpu_jit_registry: $(B)/vgpu-jitc
 $(B)/tests/vgpu_jit: $(B)/tests/jit_kernels.o $(B)/tests/jit_kernels64.o $(B)/vgpu-jitc
 $(B)/tests/jit_kernels.o: tests/jit_kernels.s
 	@mkdir -p $(@D)

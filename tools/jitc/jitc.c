@@ -5,7 +5,8 @@
  * long over stays interpreted, and does not keep the next from being compiled. Where objects are
  * kept, one lock for the folder lets one compile run at a time: many short processes that want the
  * same kernels get them compiled once, not once each. A client that ends takes its compile along,
- * unless the compile has the lock: that one is finished for those who come next. */
+ * unless the compile has the lock: that one is finished for those who come next, and so is what the
+ * client left in the socket, for LEFT_SECONDS and as long as nobody else compiles for the folder. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,12 +19,14 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "isa/jit_internal.h"
 #include "isa/jit_server.h"
 
-#define CPU_SECONDS 60u
+#define CPU_SECONDS  60u
+#define LEFT_SECONDS 300
 
 struct code {
 	uint64_t base;
@@ -97,8 +100,17 @@ static void keep(const char *path, const void *object, size_t bytes)
 /* Shared with the child: it has the folder's lock, or needs none and is worth finishing. */
 static int *has_lock;
 
-/* Waits until nobody else compiles for this folder. The lock goes with the process. */
-static void lock(const char *path)
+/* Whether the client has hung up. What it sent before can still be read. */
+static bool is_gone(void)
+{
+	struct pollfd p = {.fd = JIT_SERVER_FD, .events = POLLRDHUP};
+
+	return poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+/* Waits until nobody else compiles for this folder, or with left, ends instead: they may well be at
+ * the same. The lock goes with the process. */
+static void lock(const char *path, bool left)
 {
 	const char *slash = strrchr(path, '/');
 	char name[4200];
@@ -106,8 +118,10 @@ static void lock(const char *path)
 
 	snprintf(name, sizeof(name), "%.*s/lock", (int)(slash - path), path);
 	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd >= 0 && !flock(fd, LOCK_EX))
+	if (fd >= 0 && !flock(fd, LOCK_EX | (left ? LOCK_NB : 0)))
 		__atomic_store_n(has_lock, 1, __ATOMIC_RELEASE);
+	else if (left)
+		_exit(1);
 }
 
 /* What another process kept meanwhile. */
@@ -139,7 +153,7 @@ static void make_folder(char *path)
 }
 
 /* In the child: answers and ends. */
-static void compile(const struct jit_request *q, struct code *c, char *path)
+static void compile(const struct jit_request *q, struct code *c, char *path, bool left)
 {
 	struct rlimit cpu = {.rlim_cur = CPU_SECONDS, .rlim_max = CPU_SECONDS + 1};
 	struct jit_reply a = {0};
@@ -149,7 +163,9 @@ static void compile(const struct jit_request *q, struct code *c, char *path)
 
 	if (path[0] && strchr(path, '/')) {
 		make_folder(path);
-		lock(path);
+		lock(path, left);
+	} else if (left) {
+		_exit(1); /* nobody to give it to */
 	}
 	if (!path[0] || !kept(path, &object, &bytes)) {
 		setrlimit(RLIMIT_CPU, &cpu);
@@ -170,10 +186,14 @@ static void compile(const struct jit_request *q, struct code *c, char *path)
 	_exit(give(&a, sizeof(a)) && (a.result || give(object, bytes)) ? 0 : 1);
 }
 
-/* Waits for the child. Ends it when the client is gone and nobody would have the result. */
-static bool await(pid_t pid, int *status)
+/* Waits for the child. Ends it when the client has gone and nobody would have the result; left: it
+ * had gone before. */
+static bool await(pid_t pid, int *status, bool left)
 {
 	struct pollfd p = {.fd = JIT_SERVER_FD, .events = POLLRDHUP};
+
+	if (left)
+		return waitpid(pid, status, 0) == pid;
 
 	for (;;) {
 		pid_t r = waitpid(pid, status, p.revents ? 0 : WNOHANG);
@@ -186,12 +206,15 @@ static bool await(pid_t pid, int *status)
 	}
 }
 
+/* When what a client left behind is not worth more time; 0: it is here. */
+static time_t left_until;
+
 static bool serve(void)
 {
 	char path[4096] = "";
 	struct jit_request q;
 	struct code c = {0};
-	bool on = false;
+	bool on = false, left;
 	int status;
 	pid_t pid;
 
@@ -203,11 +226,16 @@ static bool serve(void)
 	c.p = malloc(q.bytes + 1);
 	if (!c.p || !take(c.p, q.bytes) || !take(path, q.path_bytes))
 		goto out;
+	left = is_gone();
+	if (left && !left_until)
+		left_until = time(NULL) + LEFT_SECONDS;
+	if (left && time(NULL) >= left_until)
+		goto out;
 	*has_lock = 0;
 	pid = fork();
 	if (!pid)
-		compile(&q, &c, path);
-	if (pid < 0 || !await(pid, &status))
+		compile(&q, &c, path, left);
+	if (pid < 0 || !await(pid, &status, left))
 		goto out;
 	if (WIFSIGNALED(status)) {
 		struct jit_reply a = {.result = -ETIME};
@@ -222,6 +250,8 @@ static bool serve(void)
 	} else {
 		on = WEXITSTATUS(status) == 0;
 	}
+	/* Nobody takes the answers any more, but there may be requests. */
+	on |= is_gone();
 out:
 	free(c.p);
 	return on;

@@ -309,49 +309,111 @@ static bool same_bytes(struct vm_port *p, const struct jit_kernel *k)
 	return true;
 }
 
+/* A place in the code that may have a kernel, as of now. */
+struct place {
+	struct vm_port *port;
+	uint64_t entry, generation, epoch;
+	const struct jit_shape *shape;
+};
+
+static bool is_at(const struct jit_kernel *k, const struct place *at)
+{
+	return k->vm == at->port->vm && k->entry == at->entry && same_shape(&k->shape, at->shape);
+}
+
+/* From a bucket's head on, the kernel at a place whose mappings and code have not changed since they
+ * were last looked at. With J.lock held. */
+static struct jit_kernel *find_current(struct jit_kernel *k, const struct place *at)
+{
+	for (; k; k = k->next)
+		if (is_at(k, at) && k->generation == at->generation && k->epoch == at->epoch)
+			return k;
+	return NULL;
+}
+
+/* The one whose code is still what is there. Without the lock: kernels stay, and so does what these
+ * fields of them say. */
+static struct jit_kernel *find_same(struct jit_kernel *k, const struct place *at)
+{
+	for (; k; k = k->next)
+		if (is_at(k, at) && same_bytes(at->port, k))
+			return k;
+	return NULL;
+}
+
+/* kept: it has been compiled before, by whomever. Without the lock: reads code and files. */
+static struct jit_kernel *kernel_new(const struct place *at, bool *kept)
+{
+	struct jit_kernel *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return NULL;
+	if (jit_cfg_build(fetch, at->port, at->entry, &k->cfg)) {
+		free(k);
+		return NULL;
+	}
+	k->vm = at->port->vm;
+	k->entry = at->entry;
+	k->shape = *at->shape;
+	*kept = is_kept(k);
+	return k;
+}
+
+/* As found by another thread meanwhile. With J.lock held; fresh has never been seen by others. */
+static struct jit_kernel *find_twin(struct jit_kernel *k, const struct jit_kernel *fresh,
+				    const struct place *at)
+{
+	for (; k; k = k->next)
+		if (is_at(k, at) && k->cfg.bytes == fresh->cfg.bytes &&
+		    !memcmp(k->cfg.code, fresh->cfg.code, k->cfg.bytes))
+			return k;
+	return NULL;
+}
+
 struct jit_kernel *jit_kernel_get(struct vm_port *p, uint64_t entry, const struct jit_shape *shape,
 				  enum jit_mode mode)
 {
-	struct jit_kernel **bucket, *k;
-	uint64_t gen, epoch;
+	struct place at = {.port = p, .entry = entry, .shape = shape};
+	struct jit_kernel **bucket, *head, *k, *fresh = NULL;
+	bool kept = false;
 
 	if (mode == JIT_OFF)
 		return NULL;
 	bucket = &J.buckets[(entry >> 8 ^ entry >> 16) % BUCKETS];
-	gen = vm_generation(p->vm);
-	epoch = isa_code_epoch();
+	at.generation = vm_generation(p->vm);
+	at.epoch = isa_code_epoch();
 	pthread_mutex_lock(&J.lock);
-	for (k = *bucket; k; k = k->next) {
-		if (k->vm != p->vm || k->entry != entry || !same_shape(&k->shape, shape))
-			continue;
-		/* Mappings or code may have changed since: is it still the same code? */
-		if ((k->generation == gen && k->epoch == epoch) || same_bytes(p, k)) {
-			k->generation = gen;
-			k->epoch = epoch;
-			break;
-		}
-	}
+	head = *bucket;
+	k = find_current(head, &at);
 	if (!k) {
-		k = calloc(1, sizeof(*k));
-		if (k && jit_cfg_build(fetch, p, entry, &k->cfg)) {
-			free(k);
-			k = NULL;
-		}
+		/* Mappings or code may have changed since: is it still the same? Others are not kept
+		 * from their kernels by this one's. */
+		pthread_mutex_unlock(&J.lock);
+		k = find_same(head, &at);
+		if (!k)
+			fresh = kernel_new(&at, &kept);
+		pthread_mutex_lock(&J.lock);
+	}
+	if (fresh) {
+		k = find_twin(*bucket, fresh, &at);
 		if (k) {
-			k->vm = p->vm;
-			k->entry = entry;
-			k->shape = *shape;
-			k->generation = gen;
-			k->epoch = epoch;
+			jit_cfg_free(&fresh->cfg);
+			free(fresh);
+			kept = false;
+		} else {
+			k = fresh;
 			k->next = *bucket;
 			*bucket = k;
-			/* Compiled before, by whomever: nothing to wait for. */
-			if (mode == JIT_ON && is_kept(k))
-				enqueue(k);
 		}
 	}
-	if (k)
+	if (k) {
+		k->generation = at.generation;
+		k->epoch = at.epoch;
 		__atomic_store_n(&k->lockstep, mode == JIT_LOCKSTEP, __ATOMIC_RELAXED);
+	}
+	/* Compiled before: nothing to wait for. */
+	if (k && kept && mode == JIT_ON && k->state == COLD)
+		enqueue(k);
 	if (k && mode >= JIT_EAGER) {
 		if (k->state == COLD)
 			enqueue(k);
@@ -435,13 +497,45 @@ bool jit_ready(const struct jit_kernel *k)
 	return k && __atomic_load_n(&k->state, __ATOMIC_ACQUIRE) == READY;
 }
 
+/* False: it takes no more. */
+static bool leave_to_compiler(struct jit_kernel *k)
+{
+	char keep[4096];
+
+	if (k->cfg.refusal[0] || is_kept(k) || cache_path(k, keep, sizeof(keep)))
+		return true;
+	return !jit_server_leave(&k->cfg, &k->shape, keep);
+}
+
+void jit_leave(void)
+{
+	struct timespec soon;
+	struct jit_kernel *k;
+
+	/* An exit handler may have interrupted who holds it. */
+	clock_gettime(CLOCK_REALTIME, &soon);
+	soon.tv_sec++;
+	if (pthread_mutex_timedlock(&J.lock, &soon))
+		return;
+	if (J.running && J.pid == getpid()) {
+		J.stop = true; /* the thread ends what it is at, if it gets to it */
+		for (k = J.queue_head; k && leave_to_compiler(k); k = k->queue_next)
+			;
+		J.queue_head = NULL;
+		J.queue_tail = &J.queue_head;
+	}
+	pthread_mutex_unlock(&J.lock);
+}
+
 void jit_fini(void)
 {
+	struct jit_kernel *left;
 	pthread_t t;
 	bool join;
 
 	pthread_mutex_lock(&J.lock);
 	J.stop = true;
+	left = J.queue_head;
 	join = J.running && J.pid == getpid();
 	t = J.thread;
 	pthread_cond_signal(&J.work);
@@ -449,6 +543,10 @@ void jit_fini(void)
 	if (join) {
 		jit_server_interrupt();
 		pthread_join(t, NULL);
+		/* Hot, and not compiled yet: the compiler does it for whoever comes next. */
+		for (; left; left = left->queue_next)
+			if (!leave_to_compiler(left))
+				break;
 	}
 	jit_server_stop();
 	pthread_mutex_lock(&J.lock);

@@ -39,7 +39,11 @@ uint64_t jit_run(struct jit_kernel *k, struct isa_exec *x, struct isa_wave *w, u
 /* Whether jit_run() would run compiled code: longer turns cost nothing then. */
 bool jit_ready(const struct jit_kernel *k);
 
-/* Forgets every kernel; waits for the compiler. Nobody may be in jit_run(). */
+/* At the process's end: leaves what is hot and not compiled yet to the compiler, which outlives it
+ * for so long, for whoever comes next. Waits for nothing. */
+void jit_leave(void);
+
+/* Forgets every kernel, as jit_leave() does; waits for the compiler. Nobody may be in jit_run(). */
 void jit_fini(void);
 
 struct jit_stats {

@@ -59,6 +59,9 @@ int jit_server_compile(const struct jit_cfg *cfg, const struct jit_shape *shape,
 		       void **object, size_t *bytes, char *why, size_t whylen);
 /* Makes a compile that is under way fail, from another thread; then lets the compiler go. */
 void jit_server_interrupt(void);
+/* At the end, or between the two: one more to compile, when nobody is here any more. Never waits; -errno when the
+ * compiler takes no more. */
+int jit_server_leave(const struct jit_cfg *cfg, const struct jit_shape *shape, const char *keep);
 void jit_server_stop(void);
 /* Which compiler it would be; -errno when there is none. */
 int jit_server_identity(uint64_t out[4]);

@@ -3,12 +3,13 @@
  * LLVM stays out of the client's process: its hundred megabytes, its exit handlers, and its
  * symbols, of which the client may have another version. The compiler is cloned without an exit
  * signal, so the client neither gets a SIGCHLD nor finds it in wait(). It runs at low priority,
- * finishes what it was asked for even if the client is gone (the object goes to the disk cache)
- * and ends when the socket does.
+ * finishes what it was asked for even if the client is gone (the objects go to the disk cache), as
+ * far as its bounds let it, and ends when the socket does.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "isa/jit_internal.h"
@@ -30,7 +32,9 @@ static struct {
 	int fd;
 	pid_t client; /* the process whose compiler it is: a forked child starts another */
 	bool dead;    /* it could not be started, or broke: no more tries */
-} server = {.fd = -1};
+	bool leaving; /* atomic: jit_server_interrupt() */
+	pthread_mutex_t sending; /* requests are whole */
+} server = {.fd = -1, .sending = PTHREAD_MUTEX_INITIALIZER};
 
 const char *jit_server_via;
 
@@ -104,7 +108,9 @@ static int child_main(void *arg)
 			rawsys3(SYS_dup3, null, fd, 0);
 	rawsys4(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, 8);
 	rawsys0(SYS_setsid);
-	rawsys3(SYS_setpriority, PRIO_PROCESS, 0, 10);
+	/* The call itself says 20 less the priority: do not raise that of a client who is nicer. */
+	if (rawsys2(SYS_getpriority, PRIO_PROCESS, 0) > 10)
+		rawsys3(SYS_setpriority, PRIO_PROCESS, 0, 10);
 	rawsys3(SYS_dup3, c->fd, JIT_SERVER_FD, 0);
 	rawsys3(SYS_close_range, JIT_SERVER_FD + 1, ~0u, 0);
 	if (jit_server_via)
@@ -186,16 +192,22 @@ static int move(bool out, void *buf, size_t n)
 	return 0;
 }
 
-int jit_server_compile(const struct jit_cfg *cfg, const struct jit_shape *shape, const char *keep,
-		       void **object, size_t *bytes, char *why, size_t whylen)
+static struct jit_request request(const struct jit_cfg *cfg, const struct jit_shape *shape,
+				  const char *keep)
 {
-	struct jit_request q = {
+	return (struct jit_request){
 		.magic = JIT_SERVER_MAGIC,
 		.bytes = cfg->bytes,
 		.path_bytes = (uint32_t)strlen(keep),
 		.shape = *shape,
 		.base = cfg->base,
 	};
+}
+
+int jit_server_compile(const struct jit_cfg *cfg, const struct jit_shape *shape, const char *keep,
+		       void **object, size_t *bytes, char *why, size_t whylen)
+{
+	struct jit_request q = request(cfg, shape, keep);
 	struct jit_reply a = {0};
 	int r = 0;
 
@@ -212,11 +224,13 @@ int jit_server_compile(const struct jit_cfg *cfg, const struct jit_shape *shape,
 		snprintf(why, whylen, "the compiler vgpu-jitc cannot be started");
 		return -ENOENT;
 	}
+	pthread_mutex_lock(&server.sending);
 	r = move(true, &q, sizeof(q));
 	if (!r)
 		r = move(true, cfg->code, cfg->bytes);
 	if (!r)
 		r = move(true, (char *)keep, q.path_bytes);
+	pthread_mutex_unlock(&server.sending);
 	if (!r)
 		r = move(false, &a, sizeof(a));
 	if (!r && !a.result) {
@@ -227,9 +241,12 @@ int jit_server_compile(const struct jit_cfg *cfg, const struct jit_shape *shape,
 			free(*object);
 	}
 	if (r) {
-		rawsys1(SYS_close, server.fd);
-		server.fd = -1;
-		server.dead = true;
+		/* What is left may still be told to a compiler that is only not listened to. */
+		if (!__atomic_load_n(&server.leaving, __ATOMIC_ACQUIRE)) {
+			rawsys1(SYS_close, server.fd);
+			server.fd = -1;
+			server.dead = true;
+		}
 		snprintf(why, whylen, "the compiler vgpu-jitc went away");
 		return r;
 	}
@@ -240,8 +257,30 @@ int jit_server_compile(const struct jit_cfg *cfg, const struct jit_shape *shape,
 
 void jit_server_interrupt(void)
 {
+	__atomic_store_n(&server.leaving, true, __ATOMIC_RELEASE);
 	if (server.fd >= 0 && server.client == getpid())
-		rawsys2(SYS_shutdown, server.fd, SHUT_RDWR);
+		rawsys2(SYS_shutdown, server.fd, SHUT_RD);
+}
+
+int jit_server_leave(const struct jit_cfg *cfg, const struct jit_shape *shape, const char *keep)
+{
+	struct jit_request q = request(cfg, shape, keep);
+	struct iovec part[] = {
+		{&q, sizeof(q)}, {cfg->code, cfg->bytes}, {(char *)(uintptr_t)keep, q.path_bytes}};
+	struct msghdr m = {.msg_iov = part, .msg_iovlen = 3};
+	size_t all = sizeof(q) + q.bytes + q.path_bytes;
+	int r = 0;
+
+	if (server.fd < 0 || server.client != getpid())
+		return -ENOTCONN;
+	/* Where one is being sent, the compiler has enough to do, or does not listen. */
+	if (pthread_mutex_trylock(&server.sending))
+		return -EAGAIN;
+	/* A piece of a request is as good as none: the compiler ends there. */
+	if (rawsys3(SYS_sendmsg, server.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) != (long)all)
+		r = -EAGAIN;
+	pthread_mutex_unlock(&server.sending);
+	return r;
 }
 
 void jit_server_stop(void)
@@ -250,4 +289,5 @@ void jit_server_stop(void)
 		rawsys1(SYS_close, server.fd);
 	server.fd = -1;
 	server.dead = false;
+	server.leaving = false;
 }

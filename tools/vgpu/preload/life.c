@@ -11,6 +11,7 @@
 #include "check/check.h"
 #include "count/count.h"
 #include "drm/gem.h"
+#include "isa/jit.h"
 #include "vm/rawsys.h"
 
 static void forked(void)
@@ -63,6 +64,7 @@ void preload_finish(void)
 		write_stats();
 		trace_line("exit");
 		check_finish();
+		jit_leave();
 		vgpu_device_fini();
 		count_finish();
 	}
