@@ -200,7 +200,7 @@ static inline void typed_load(unsigned how)
 	e_sop1(ISA_S_MOV_B32, 10, M_LIT);
 	m_put(4096);
 	e_sop1(ISA_S_MOV_B32, 11, M_LIT);
-	m_put(3u << 28 | 20u << 12); /* raw, 32 uint: without a format it is bound to nothing */
+	m_put(3u << 28 | 22u << 12 | 0xfac); /* raw, of 32-bit numbers */
 	e_mubuf(ISA_BUFFER_LOAD_B32, 8, 0, 8, 128, 0, E_OFFEN, false);
 	if (how == 0)
 		wait_vm(0);

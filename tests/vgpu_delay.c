@@ -278,6 +278,29 @@ Test(vgpu_delay, halves)
 	}
 }
 
+/* The odd one of three halves leaves the other half of its register alone, late as well. */
+Test(vgpu_delay, three_halves)
+{
+	e_sop1(ISA_S_MOV_B32, 8, 4);
+	e_sop1(ISA_S_MOV_B32, 9, 5);
+	e_sop1(ISA_S_MOV_B32, 10, M_LIT);
+	m_put(4096);
+	e_sop1(ISA_S_MOV_B32, 11, M_LIT);
+	m_put(3u << 28 | 22u << 12 | 0xfac);
+	e_flat(ISA_GLOBAL_LOAD_D16_HI_B16, 2, 7, 0, 0, 4, 8, false);
+	e_mtbuf(ISA_TBUFFER_LOAD_D16_FORMAT_XYZ, 6, 0, 8, 128, 0, E_OFFEN,
+		57); /* 16_16_16_16_UINT */
+	wait_vm(0);
+	end_code();
+	for (unsigned seed = 0; seed < SEEDS; seed++) {
+		fresh(false, seed, MOST, false);
+		finish();
+		cr_assert(M.w->state == WAVE_ENDED);
+		cr_assert(m_v(6)[3] == 1003 && m_v(7)[3] == (1004 | 1005 << 16), "%08x %08x",
+			  m_v(6)[3], m_v(7)[3]);
+	}
+}
+
 /* Lanes that are off when a load is issued keep their register, whatever EXEC is when it comes. */
 Test(vgpu_delay, lanes)
 {

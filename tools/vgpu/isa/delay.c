@@ -108,6 +108,16 @@ static bool run_op(struct isa_exec *x, struct delay_op *o)
 	s->delayed = 0;
 	for (unsigned i = 0; i < o->nscalars; i++)
 		s->s[o->scalar[i]] = o->scalar_value[i];
+	for (unsigned h = 0; h < halves; h++) {
+		x->half = h;
+		for (unsigned c = 0; c < o->nresult && o->in.fmt > ISA_SMEM; c++) {
+			v32u now = *isa_vgpr(x, o->in.dst + c);
+
+			x->w = s;
+			*isa_vgpr(x, o->in.dst + c) = now;
+			x->w = w;
+		}
+	}
 	x->w = s;
 	for (unsigned h = 0; h < halves; h++) {
 		x->half = h;
@@ -173,22 +183,38 @@ static bool effect(struct isa_exec *x, unsigned i)
 	return false;
 }
 
+/* What result c leaves of its register: loads of 16 bits write halves. */
+static uint32_t kept_bits(unsigned op, unsigned c)
+{
+	const char *name = isa_op_name(op), *d16 = strstr(name, "d16"), *format;
+
+	if (!d16 || c >= isa_shapes[op].dst)
+		return 0;
+	format = strstr(d16, "format_xy");
+	if (format) /* pairs; the odd one of three is by itself */
+		return c == 1 && !strcmp(format, "format_xyz") ? 0xffff0000u : 0;
+	return strstr(d16, "_hi") ? 0x0000ffffu : 0xffff0000u;
+}
+
 static void write_results(struct isa_exec *x, const struct delay_op *o)
 {
 	unsigned halves = x->w->wave64 ? 2 : 1, half = x->half;
 
 	for (unsigned c = 0; c < o->nresult; c++) {
+		uint32_t keep;
+
 		if (o->in.fmt <= ISA_SMEM) {
 			isa_swrite(x, o->in.dst + c, o->scalar_result[c]);
 			continue;
 		}
+		keep = kept_bits(o->in.op, c);
 		for (unsigned h = 0; h < halves; h++) {
 			uint32_t mask = (uint32_t)(o->exec >> 32 * h);
 			v32u v;
 
 			x->half = h;
-			v = o->result_value[h][c] & ~o->keep;
-			v |= *isa_vgpr(x, o->in.dst + c) & o->keep;
+			v = o->result_value[h][c] & ~keep;
+			v |= *isa_vgpr(x, o->in.dst + c) & keep;
 			isa_vwrite(x, o->in.dst + c, mask, v);
 		}
 	}
@@ -317,16 +343,6 @@ void isa_delay_wait(struct isa_exec *x, unsigned counters, unsigned limit)
 
 /* ---- issue --------------------------------------------------------------- */
 
-/* Loads of 16 bits leave the other half of the register alone. */
-static uint32_t kept_bits(unsigned op)
-{
-	const char *name = isa_op_name(op), *d16 = strstr(name, "d16");
-
-	if (!d16 || strstr(name, "format_xy"))
-		return 0;
-	return strstr(d16, "_hi") ? 0x0000ffffu : 0xffff0000u;
-}
-
 /* Puts a record of in at the end of the order, with its operands as they are. NULL: a fault while
  * room was made. */
 static struct delay_op *record(struct isa_exec *x, const struct isa_insn *in,
@@ -358,7 +374,6 @@ static struct delay_op *record(struct isa_exec *x, const struct isa_insn *in,
 	o->stage = DELAY_ISSUED;
 	o->told = false;
 	o->nscalars = o->nsources = o->nresult = 0;
-	o->keep = kept_bits(in->op);
 	n = isa_regs(in, w->wave64, reg);
 	for (unsigned i = 0; i < n; i++) {
 		for (unsigned c = 0; c < reg[i].n; c++) {

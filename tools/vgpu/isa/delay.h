@@ -56,7 +56,6 @@ struct delay_op {
 	uint8_t klass, path, stage;
 	bool told;                           /* reported */
 	uint8_t nscalars, nsources, nresult; /* results: SGPRs from in.dst on, or VGPRs */
-	uint32_t keep;                       /* bits of each result register that are not written */
 	uint16_t scalar[DELAY_SCALARS], source[DELAY_SOURCES];
 	uint32_t scalar_value[DELAY_SCALARS], scalar_result[16];
 	v32u source_value[2][DELAY_SOURCES], result_value[2][DELAY_RESULTS];

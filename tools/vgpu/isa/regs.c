@@ -146,7 +146,7 @@ unsigned isa_regs(const struct isa_insn *in, bool wave64, struct isa_reg out[ISA
 	if (in->fmt == ISA_VOPD)
 		add(&l, in->y_dst, 1, true);
 	/* v_swap writes what it reads. */
-	if (in->op == ISA_V_SWAP_B32 || in->op == ISA_V_SWAPREL_B32) {
+	if (in->op == ISA_V_SWAP_B32 || in->op == ISA_V_SWAP_B16 || in->op == ISA_V_SWAPREL_B32) {
 		add(&l, in->src[0], 1, true);
 		add(&l, in->dst, 1, false);
 	}
