@@ -8,8 +8,11 @@
 
 #include "tests/shell.h"
 
+/* A prompt of two steps: sixteen tokens and one. */
+#define PROMPT 17
 #define RUN                                                                                        \
-	"run -m data/demo/story-4m-q4_k_m.gguf -p Once -n 2 --ledger %s/ledger --load pread "      \
+	"run -m data/demo/story-4m-q4_k_m.gguf --ids "                                             \
+	"1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17 -n 2 --ledger %s/ledger --load pread "          \
 	"--copy sdma --staging 1"
 
 /* Runs this short are over before compiled code is worth its while. */
@@ -103,23 +106,129 @@ static void sweep(const char *kind, unsigned long n, const struct counts *base)
 		try_point(kind, at, base);
 }
 
+/* ---- which part of the run a point belongs to ---------------------------------------------- */
+
+enum phase { OPEN, LOAD, PREFILL, DECODE, TEARDOWN, PHASES };
+static const char *const phases[PHASES] = {"opening", "load", "prefill", "decode", "teardown"};
+
+/* Where the program has a function: [start, end). */
+static void find_function(const char *name, uint64_t range[2])
+{
+	struct result r = shell("nm -S " BAREWAVE " | grep -E ' [tT] %s$'", name);
+	unsigned long long start, size;
+
+	cr_assert_eq(sscanf(r.out, "%llx %llx", &start, &size), 2, "%s: %s", name, r.out);
+	range[0] = start;
+	range[1] = start + size;
+	free(r.out);
+}
+
+/* Counts the points of each part, of a run that was only watched: by who is on the stack, and by
+ * what was written. Parts follow each other. */
+static void count_phases(unsigned long by[PHASES])
+{
+	static const char *const marks[] = {"engine_create", "engine_step", "engine_destroy"};
+	uint64_t range[3][2];
+	enum phase now = OPEN;
+	char path[300], line[1024];
+	FILE *f;
+
+	for (unsigned i = 0; i < 3; i++)
+		find_function(marks[i], range[i]);
+	snprintf(path, sizeof(path), "%s/trace", dir);
+	f = fopen(path, "r");
+	cr_assert(f);
+	while (fgets(line, sizeof(line), f)) {
+		unsigned flushes = 0;
+		int used = 0;
+
+		cr_assert_eq(sscanf(line, "%*s %u%n", &flushes, &used), 1, "%s", line);
+		for (char *at = line + used, *end;; at = end) {
+			uint64_t pc = strtoull(at, &end, 16);
+
+			if (at == end)
+				break;
+			for (unsigned i = 0; i < 3; i++) {
+				static const enum phase begins[] = {LOAD, PREFILL, TEARDOWN};
+
+				if (pc >= range[i][0] && pc < range[i][1] && now < begins[i])
+					now = begins[i];
+			}
+		}
+		if (now == PREFILL && flushes > PROMPT)
+			now = DECODE;
+		by[now]++;
+	}
+	fclose(f);
+}
+
 Test(inject, every_point_of_a_run)
 {
+	unsigned long by[PHASES] = {0};
 	struct counts base;
-	struct result r = attempt("alloc", 0, &base);
+	struct result r;
+	char path[300];
 
+	snprintf(path, sizeof(path), "%s/trace", dir);
+	setenv("INJECT_TRACE", path, 1);
+	r = attempt("alloc", 0, &base);
+	unsetenv("INJECT_TRACE");
 	cr_assert_eq(r.status, 0, "%s", r.out);
 	cr_assert_null(left_behind());
 	cr_assert(base.alloc > 100 && base.ioctl > 50 && base.map > 10 && !base.fired);
 	free(r.out);
+	count_phases(by);
+	for (int p = 0; p < PHASES; p++)
+		cr_expect_gt(by[p], 0, "no point in %s", phases[p]);
 	/* How often a wait is repeated depends on the moment: a few more than were counted. */
 	sweep("ioctl", base.ioctl + 4, &base);
 	sweep("map", base.map, &base);
 	sweep("alloc", base.alloc, &base);
 	fprintf(stderr,
 		"inject: %u points tried of %lu (%lu allocations, %lu mappings, %lu ioctls): %u "
-		"said why, %u got by\n",
+		"said why, %u got by; of the points counted %lu are in opening, %lu in load, %lu "
+		"in prefill, %lu in decode, %lu in teardown\n",
 		points, base.alloc + base.map + base.ioctl, base.alloc, base.map, base.ioctl,
-		failed, survived);
+		failed, survived, by[OPEN], by[LOAD], by[PREFILL], by[DECODE], by[TEARDOWN]);
 	cr_expect(failed > survived);
+}
+
+/* The same for what the program does not allocate itself: page tables. There are n of them to be had,
+ * from one to as many as the run needs; with single pages every 2 MiB needs one. Nobody can know
+ * before: VRAM is free when the run is priced, and somebody else takes it. */
+Test(inject, every_page_table_of_a_run)
+{
+	unsigned n, refused_by_name = 0;
+	struct counts c, base;
+	struct result r;
+
+	setenv("VGPU_SET", "jit=0,fragmented=1", 1);
+	r = attempt("alloc", 0, &base);
+	cr_assert_eq(r.status, 0, "%s", r.out);
+	free(r.out);
+	for (n = 1; n < 100; n++) {
+		char set[64];
+		const char *left;
+		int status;
+
+		snprintf(set, sizeof(set), "jit=0,fragmented=1,tables=%u", n);
+		setenv("VGPU_SET", set, 1);
+		r = attempt("alloc", 0, &c);
+		left = left_behind();
+		status = r.status;
+		cr_expect(status == 0 || status == 1, "%u tables: status %d: %s", n, status, r.out);
+		cr_expect_null(left, "%u tables: left behind: %s; %s", n, left, r.out);
+		cr_expect(c.outstanding <= base.outstanding, "%u tables: %lu blocks: %s", n,
+			  c.outstanding, r.out);
+		if (status)
+			cr_expect(!strncmp(r.out, "barewave: ", 10), "%u tables: '%s'", n, r.out);
+		refused_by_name += strstr(r.out, "page tables") != NULL;
+		free(r.out);
+		if (!status)
+			break;
+	}
+	fprintf(stderr, "inject: 1 to %u page tables: %u runs failed, %u of them named it\n", n,
+		n - 1, refused_by_name);
+	cr_expect(n > 20 && n < 100, "%u", n);
+	cr_expect_geq(refused_by_name, n / 2);
 }

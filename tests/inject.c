@@ -6,9 +6,12 @@
  * mremap, memfd_create, fallocate, pthread_create) or ioctl INJECT_AT      from 1; 0 or unset: only
  * count INJECT_REPORT  file that gets "alloc N map N ioctl N fired N outstanding N" at exit;
  *                  outstanding: blocks the program allocated and did not free
+ *   INJECT_TRACE   file that gets a line for each counted call: its kind, how often the program has
+ *                  flushed its output before, and who called whom, as offsets in the program
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
@@ -25,6 +28,8 @@
 #define EXPORT __attribute__((visibility("default")))
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 #define SLOTS  (1u << 18)
+#define FRAMES 32
+#define TRACED 4096
 
 extern void *__libc_malloc(size_t n);
 extern void *__libc_calloc(size_t n, size_t size);
@@ -35,7 +40,14 @@ extern void *__libc_memalign(size_t align, size_t n);
 enum kind { ALLOC, MAP, IOCTL, KINDS };
 static const char *const names[KINDS] = {"alloc", "map", "ioctl"};
 
-static uintptr_t text_start, text_end;
+static uintptr_t text_start, text_end, base;
+static unsigned flushes;
+static uint32_t traced;
+static struct trace {
+	int kind, n;
+	unsigned flushes;
+	void *frame[FRAMES];
+} *trace;
 static uint64_t count[KINDS], fired;
 static int kind = -1;
 static uint64_t at;
@@ -51,6 +63,7 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *ctx)
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 
 		if (p->p_type == PT_LOAD && p->p_flags & PF_X) {
+			base = info->dlpi_addr;
 			text_start = info->dlpi_addr + p->p_vaddr;
 			text_end = text_start + p->p_memsz;
 		}
@@ -67,7 +80,28 @@ __attribute__((constructor(101))) static void start(void)
 		if (!strcmp(k, names[i]))
 			kind = i;
 	at = n ? strtoull(n, NULL, 10) : 0;
+	if (getenv("INJECT_TRACE")) {
+		void *scrap[4];
+
+		trace = __libc_calloc(TRACED, sizeof(*trace));
+		backtrace(scrap, 4); /* loads what it needs the first time */
+	}
 	ready = true;
+}
+
+static void report_trace(void)
+{
+	const char *path = getenv("INJECT_TRACE");
+	FILE *f = trace && path ? fopen(path, "we") : NULL;
+
+	for (uint32_t i = 0; f && i < traced && i < TRACED; i++) {
+		fprintf(f, "%s %u", names[trace[i].kind], trace[i].flushes);
+		for (int j = 0; j < trace[i].n; j++)
+			fprintf(f, " %lx", (uintptr_t)trace[i].frame[j] - base);
+		fputc('\n', f);
+	}
+	if (f)
+		fclose(f);
 }
 
 static void report(void)
@@ -80,6 +114,7 @@ static void report(void)
 	ready = false;
 	for (uint32_t i = 0; i < SLOTS; i++)
 		outstanding += blocks[i] > 1;
+	report_trace();
 	if (!path)
 		return;
 	n = snprintf(text, sizeof(text), "alloc %lu map %lu ioctl %lu fired %lu outstanding %lu\n",
@@ -107,6 +142,15 @@ static bool fails(enum kind k, uintptr_t caller)
 {
 	if (!ours(caller))
 		return false;
+	if (trace) {
+		uint32_t i = __atomic_fetch_add(&traced, 1, __ATOMIC_RELAXED);
+
+		if (i < TRACED) {
+			trace[i].kind = (int)k;
+			trace[i].flushes = flushes;
+			trace[i].n = backtrace(trace[i].frame, FRAMES);
+		}
+	}
 	if (__atomic_add_fetch(&count[k], 1, __ATOMIC_RELAXED) != at || (int)k != kind)
 		return false;
 	fired++;
@@ -287,6 +331,16 @@ EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)
 	if (!real)
 		real = next("pthread_create");
 	return real(t, attr, run, arg);
+}
+
+EXPORT int fflush(FILE *f)
+{
+	static int (*real)(FILE *);
+
+	if (!real)
+		real = next("fflush");
+	flushes += ours(CALLER) && f == stdout;
+	return real(f);
 }
 
 EXPORT int ioctl(int fd, unsigned long cmd, ...)

@@ -64,6 +64,7 @@ static const struct key {
 	FIELD("vram", KEY_SIZE, vram_bytes, 1ull << 12, 1ull << 40),
 	FIELD("gtt", KEY_SIZE, gtt_bytes, 1ull << 20, 1ull << 42),
 	FIELD("fragmented", KEY_BOOL, fragmented, 0, 1),
+	FIELD("tables", KEY_U32, tables, 0, UINT32_MAX),
 	FIELD("kernel", KEY_KERNEL, kernel, 0, 0),
 	FIELD("isa", KEY_BOOL, isa, 0, 1),
 	FIELD("workers", KEY_U32, workers, 0, 1024),

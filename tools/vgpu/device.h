@@ -15,6 +15,7 @@ struct vgpu_config {
 	uint64_t vram_bytes; /* carve-out */
 	uint64_t gtt_bytes;  /* ttm.pages_limit * 4096 */
 	bool fragmented;     /* no two pages of memory lie together */
+	uint32_t tables;     /* page tables that can be had, whatever VRAM is free; 0: no limit */
 	char kernel[16];     /* personality: "6.12" or "7.3" */
 	bool isa;            /* false: no instruction executes; every dispatch raises an error */
 	uint32_t workers;    /* 0: one per online CPU */

@@ -76,6 +76,8 @@ static int device_init_locked(void)
 	}
 	if (vgpu_config.gpus) {
 		vm_fragmented = vgpu_config.fragmented;
+		if (vgpu_config.tables)
+			vm_tables_limit = (uint64_t)vgpu_config.tables * VM_PAGE;
 		err = vm_pools_init(vgpu_config.vram_bytes, vgpu_config.gtt_bytes);
 		if (err)
 			return err;

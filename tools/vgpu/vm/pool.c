@@ -260,6 +260,8 @@ bool vm_table_take(void)
 	uint64_t a[SHARE_ARGS] = {4, VM_PAGE}; /* AMDGPU_GEM_DOMAIN_VRAM */
 	bool ok;
 
+	if (vm_tables_used() >= vm_tables_limit)
+		return false;
 	if (share_active() && share_call(SHARE_PLACED, a))
 		return false;
 	pthread_mutex_lock(&P.lock);

@@ -102,6 +102,7 @@ void vm_readers_forked(void)
 
 static uint64_t spaces;
 bool vm_fragmented;
+uint64_t vm_tables_limit = UINT64_MAX;
 
 int vm_create(struct vm **out)
 {

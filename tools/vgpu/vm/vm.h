@@ -130,6 +130,8 @@ int vm_tables_reserve(struct vm *vm, uint64_t va, uint64_t size);
 uint64_t vm_tables_of(struct vm *vm); /* bytes */
 /* No two pages of memory lie together: the worst case for page tables. Set before any mapping. */
 extern bool vm_fragmented;
+/* Bytes of page tables that can be had, whatever VRAM is free: others were faster. */
+extern uint64_t vm_tables_limit;
 /* The mapping that contains va, or NULL. Valid while the caller holds vm_lock(). */
 struct vm_mapping *vm_find(struct vm *vm, gva_t va);
 /* Changes whenever a translation is withdrawn (unmap, invalidation). Whoever keeps something
