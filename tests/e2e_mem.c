@@ -209,6 +209,60 @@ Test(mem, a_running_process)
 	free(r.out);
 }
 
+static json_int_t of_owner(const json_t *ledger, const char *name)
+{
+	json_t *owner;
+	size_t i;
+
+	json_array_foreach(json_object_get(ledger, "owners"), i, owner)
+	{
+		if (!strcmp(json_string_value(json_object_get(owner, "owner")), name))
+			return number(owner, "live");
+	}
+	return 0;
+}
+
+/* A process on the virtual device is seen from outside as one on hardware would be: fdinfo, KFD's
+ * sysfs and the ledger side by side. They differ by the kernel's own: its trap handler's two pages
+ * in GTT, page tables in VRAM; and what was asked for as VRAM is in GTT. */
+Test(mem, the_virtual_kernel_seen_from_outside)
+{
+	struct result r = shell(BAREWAVE " run --device=virt -m " DEMO
+					 " -p Once -n 500 >/dev/null 2>&1 & p=$!; "
+					 "for i in $(seq 100); do sleep 0.1; " BAREWAVE
+					 " mem --pid $p --json >%s/j 2>/dev/null && "
+					 "grep -q '\"kfd_queues\": 1' %s/j && "
+					 "grep -q '\"owner\": \"signals\"' %s/j && break; done; "
+					 "sleep 0.2; " BAREWAVE " mem --pid $p >%s/t; " BAREWAVE
+					 " mem --pid $p --json; kill $p; wait $p 2>/dev/null",
+				dir, dir, dir, dir);
+	json_t *j = json_of(&r), *k = json_object_get(j, "kernel"),
+	       *l = json_object_get(j, "ledger");
+	json_int_t tables;
+
+	cr_expect(json_is_true(json_object_get(k, "virtual")));
+	cr_expect_eq(number(k, "drm_clients"), 1);
+	cr_expect_eq(number(k, "kfd_queues"), 1);
+	cr_expect_eq(number(k, "fdinfo_gtt"), number(l, "live") + 2 * 4096);
+	cr_expect_eq(number(k, "kfd_vram"), of_owner(l, "eop"));
+	tables = number(k, "fdinfo_vram");
+	json_decref(j);
+	free(r.out);
+	expect(0, "the virtual gfx1151's kernel's view of process ", "cat %s/t", dir);
+	expect(0, "the same by its ledger", "cat %s/t", dir);
+	/* As many tables as the plan says. */
+	r = shell(BAREWAVE " plan --device=virt -m " DEMO " -c 501 --batch 16 --json");
+	j = json_of(&r);
+	cr_expect_eq(tables, number(j, "page_table_bytes_unbroken"));
+	json_decref(j);
+	free(r.out);
+	/* Nothing stays behind. */
+	expect(0, "0",
+	       "ls -d /dev/shm/vgpu-tree.$(cat %s/t | sed -n 's/.*process \\([0-9]*\\), "
+	       "from.*/\\1/p').* 2>/dev/null | wc -l",
+	       dir);
+}
+
 /* A copy of another machine's proc and sys: descriptors of one client count once. */
 Test(mem, the_kernels_counters)
 {

@@ -3,6 +3,7 @@
  * --device=virt is the same command executed again with the virtual device preloaded and the
  * option naming /dev/kfd: from there on the program does not know, and does what it would do on a
  * machine with the hardware. */
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,40 @@ int device_select_checked(const struct command *c, const char *text, const char 
 		return tool_fail("out of memory");
 	given_argv[0] = (char[]){"/proc/self/exe"};
 	exit(check_run(given_argv, check));
+}
+
+/* Another process that has the virtual device preloaded holds a directory with what the kernel would
+ * say of it; the lock that shows that it lives is among its descriptors. */
+int device_outside(int pid, char *root, size_t n)
+{
+	static const char mark[] = "/vgpu-tree.", lock[] = "/lock";
+	char dir[64], path[128], link[512];
+	struct dirent *e;
+	int found = -ENOENT;
+	DIR *d;
+
+	snprintf(dir, sizeof(dir), "/proc/%d/fd", pid);
+	d = opendir(dir);
+	if (!d)
+		return -errno;
+	while (found && (e = readdir(d))) {
+		ssize_t len;
+
+		if (snprintf(path, sizeof(path), "%s/%.32s", dir, e->d_name) >= (int)sizeof(path))
+			continue;
+		len = readlink(path, link, sizeof(link) - 1);
+		if (len <= (ssize_t)sizeof(lock))
+			continue;
+		link[len] = '\0';
+		len -= (ssize_t)strlen(lock);
+		if (strcmp(link + len, lock) || !strstr(link, mark))
+			continue;
+		link[len] = '\0';
+		if (snprintf(root, n, "%s/outside", link) < (int)n && !access(root, R_OK | X_OK))
+			found = 0;
+	}
+	closedir(d);
+	return found;
 }
 
 int device_open(const char *text, const struct queue_opts *q, struct bw_device *out)

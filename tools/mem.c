@@ -40,6 +40,7 @@ static const char *const scopes[] = {"process", "model", "context", "request", "
 struct mem {
 	int pid; /* 0: from a file */
 	const char *file, *root, *svg, *html;
+	char outside[512]; /* what a virtual device shows of the process; empty: it has none */
 	uint64_t index;
 	double trace;
 	bool json;
@@ -193,7 +194,11 @@ static void text_external(const struct mem *m)
 {
 	const struct mem_external *x = &m->ext;
 
-	printf("\nthe kernel's view of process %d\n", m->pid);
+	if (m->outside[0])
+		printf("\nthe virtual gfx1151's kernel's view of process %d, from %s\n", m->pid,
+		       m->outside);
+	else
+		printf("\nthe kernel's view of process %d\n", m->pid);
 	print_number("fdinfo GTT", &x->gtt);
 	print_number("fdinfo VRAM", &x->vram);
 	print_number("fdinfo CPU", &x->cpu);
@@ -353,6 +358,7 @@ static int report_json(const struct mem *m)
 						     : json_null());
 		json_object_set_new(x, "traced_created", json_of(&m->ext.created));
 		json_object_set_new(x, "traced_seconds", json_real(m->ext.traced_seconds));
+		json_object_set_new(x, "virtual", json_boolean(m->outside[0] != '\0'));
 		json_object_set_new(o, "kernel", x);
 	}
 	return tool_print_json(o);
@@ -395,8 +401,12 @@ static int collect(struct mem *m)
 			return tool_fail("%s: %s", m->file ? m->file : "ledger", why);
 		m->n_dup = ledger_view_duplicates(m->v, m->dup, MAX_DUPLICATES);
 	}
+	/* Not in a copy of another machine's files, nor where the real kernel is asked to trace. */
+	if (m->pid && !m->root[0] && m->trace <= 0 &&
+	    device_outside(m->pid, m->outside, sizeof(m->outside)))
+		m->outside[0] = '\0';
 	if (m->pid)
-		mem_external_read(m->root, m->pid, m->trace, &m->ext);
+		mem_external_read(m->outside[0] ? m->outside : m->root, m->pid, m->trace, &m->ext);
 	return TOOL_OK;
 }
 

@@ -86,6 +86,9 @@ int device_save_ledger(const struct bw_device *d, const char *path);
 int device_close(struct bw_device *d);
 /* Prepends libvgpu.so, found beside this program, to LD_PRELOAD. TOOL_FAILED with a sentence. */
 int device_preload_virtual(void);
+/* A directory with proc and sys of the virtual device that process pid has, as its kernel would show
+ * them to others; as old as the last change of a buffer or queue. 0; -ENOENT: it has none; -errno. */
+int device_outside(int pid, char *root, size_t n);
 /* Adds KEY=VALUE to what the virtual device will be told (VGPU_SET): the last one wins. */
 int device_setting(const char *setting);
 /* The words that run argv under the loader of the trap backend, which puts the virtual device behind

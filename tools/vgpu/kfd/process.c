@@ -41,6 +41,7 @@ static void reset_after_fork(void)
 	timers_after_fork();
 	smi_after_fork();
 	kfd_mm_after_fork();
+	vgpu_changed_after_fork();
 	kfd_pressure_after_fork();
 	kfd_reset_after_fork();
 	gem_after_fork();

@@ -148,6 +148,7 @@ struct vgpu_files {
 	struct gem *(*dmabuf_gem)(int fd);               /* with a reference, or NULL */
 	int (*fdinfos)(char *buf,
 		       size_t n); /* all DRM files: number and text, each with its zero */
+	void (*publish)(void);    /* see vgpu_changed() */
 };
 extern struct vgpu_files vgpu_files;
 
@@ -155,6 +156,10 @@ extern struct vgpu_files vgpu_files;
  * itself: sleeps while *futex is seen, once at most. 0, -EAGAIN, or -EINTR when a signal waits. NULL:
  * the kernel interrupts. */
 extern long (*vgpu_sleep)(uint32_t *futex, uint32_t seen);
+
+/* Buffers or queues changed: vgpu_files.publish() is called soon. */
+void vgpu_changed(void);
+void vgpu_changed_after_fork(void);
 
 /* KFD memory limits: 0 or -ENOMEM (logged with the limit's name). */
 int kfd_mem_reserve(uint32_t alloc_flags, uint64_t size);

@@ -479,6 +479,18 @@ int vfd_fdinfo(struct vfile *v, char *buf, size_t n)
 	return len + drm_fdinfo(v->drm, buf + len, n - (size_t)len);
 }
 
+void vfd_each(enum vfile_kind kind, void (*fn)(int fd, struct vfile *v, void *ctx), void *ctx)
+{
+	for (int fd = 0; fd < MAX_FD; fd++) {
+		struct vfile *v = vfd_get(fd);
+
+		if (v && v->kind == kind && (kind != VFILE_DRM || v->drm))
+			fn(fd, v, ctx);
+		if (v)
+			vfile_put(v);
+	}
+}
+
 void vfd_init(void)
 {
 	vgpu_files = (struct vgpu_files){
@@ -490,6 +502,7 @@ void vfd_init(void)
 		.vma_device = vma_any,
 		.dmabuf_gem = files_gem,
 		.fdinfos = files_fdinfos,
+		.publish = publish,
 	};
 	pthread_atfork(lock_prepare, lock_release, lock_release);
 }

@@ -37,6 +37,26 @@ static bool vfs_ioctl(unsigned cmd)
 	return false;
 }
 
+/* Calls that change what an outsider sees: buffers, their mappings, queues. */
+static bool changes(const struct vfile *v, unsigned cmd)
+{
+	if (v->kind == VFILE_DRM)
+		return true;
+	switch (cmd) {
+	case AMDKFD_IOC_ACQUIRE_VM:
+	case AMDKFD_IOC_ALLOC_MEMORY_OF_GPU:
+	case AMDKFD_IOC_FREE_MEMORY_OF_GPU:
+	case AMDKFD_IOC_MAP_MEMORY_TO_GPU:
+	case AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU:
+	case AMDKFD_IOC_IMPORT_DMABUF:
+	case AMDKFD_IOC_SVM:
+	case AMDKFD_IOC_CREATE_QUEUE:
+	case AMDKFD_IOC_DESTROY_QUEUE:
+		return true;
+	}
+	return false;
+}
+
 static long device_ioctl(struct vfile *v, unsigned cmd, void *arg)
 {
 	if (v->path_only)
@@ -71,6 +91,8 @@ HOOK int ioctl(int fd, unsigned long cmd, ...)
 		return REAL(ioctl)(fd, cmd, arg);
 	}
 	r = device_ioctl(v, (unsigned)cmd, arg);
+	if (r >= 0 && changes(v, (unsigned)cmd))
+		vgpu_changed();
 	trace_ioctl(v, (unsigned)cmd, arg, r, false);
 	vfile_put(v);
 	if (r < 0) {

@@ -84,6 +84,8 @@ void fds_received(struct msghdr *m); /* all that a recvmsg() brought */
 /* Called for every number that becomes the device's, unless NULL. */
 extern void (*vfd_installed)(int fd);
 struct vfile *vfile_new(enum vfile_kind kind);
+/* Calls fn for every descriptor of a kind, with a reference held meanwhile. */
+void vfd_each(enum vfile_kind kind, void (*fn)(int fd, struct vfile *v, void *ctx), void *ctx);
 int vfd_fdinfo(struct vfile *v, char *buf, size_t n); /* text of /proc/<pid>/fdinfo; -1: not DRM */
 void vfd_init(void);                                  /* fills vgpu_files */
 
@@ -145,6 +147,9 @@ const char *tree_root_now(void); /* NULL when there is none yet */
 /* Writes one file below the root. */
 int tree_write(const char *rel, const char *text, size_t len);
 void tree_refresh_proc(void); /* .../kfd/proc/<pid> as it is now */
+/* Replaces the directory `outside` in one step: fill() writes the new one. */
+void tree_outside(void (*fill)(void));
+int tree_outside_write(const char *rel, const char *text, size_t len); /* in fill() */
 void tree_remove(void);
 void tree_after_fork(void);
 /* What a placeholder inode stands for. */
@@ -174,6 +179,8 @@ const char *trace_file(const struct vfile *v);
 /* The hook that means the same as system call nr: its result, or -1 with errno. */
 long vgpu_syscall(long nr, long a, long b, long c, long d, long e, long f)
 	__attribute__((visibility("hidden")));
+
+void publish(void); /* vgpu_files.publish */
 
 /* ---- life ----------------------------------------------------------------- */
 

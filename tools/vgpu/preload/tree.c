@@ -14,6 +14,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "drm/sysfs.h"
@@ -452,10 +453,54 @@ void tree_after_fork(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
+static unsigned outside; /* how often it was written */
+
+int tree_outside_write(const char *rel, const char *text, size_t len)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "outside.%u/%s", outside, rel);
+	return write_file(path, text, len);
+}
+
+void tree_outside(void (*fill)(void))
+{
+	char path[sizeof(root) + 64], name[32], made[sizeof(root) + 64];
+
+	pthread_mutex_lock(&lock);
+	if (!root[0] || owner != vgpu_mm_generation())
+		goto out;
+	outside++;
+	fill();
+	/* A link to a directory, so that a reader has one state or the next; the one before stays
+	 * for whoever is in it. */
+	snprintf(name, sizeof(name), "outside.%u", outside);
+	snprintf(made, sizeof(made), "%s/outside.new", root);
+	snprintf(path, sizeof(path), "%s/outside", root);
+	rawsys2(SYS_symlink, name, made);
+	rawsys4(SYS_renameat, AT_FDCWD, made, AT_FDCWD, path);
+	if (outside > 2) {
+		snprintf(path, sizeof(path), "%s/outside.%u", root, outside - 2);
+		remove_tree(path);
+	}
+out:
+	pthread_mutex_unlock(&lock);
+}
+
 void tree_remove(void)
 {
+	struct timespec t;
+	bool locked;
+
 	if (!tree_root_now())
 		return;
+	/* The timers' thread may be writing. Not for ever: who leaves from a signal handler may have
+	 * the lock itself. */
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec++;
+	locked = !pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &t);
 	remove_tree(root);
 	root[0] = 0;
+	if (locked)
+		pthread_mutex_unlock(&lock);
 }
