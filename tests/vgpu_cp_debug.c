@@ -95,7 +95,8 @@ Test(vgpu_cp_debug, trap_behind_each_instruction)
 	debugged(3u << CP_DBG_LAUNCH_MODE_SHIFT);
 	entry = run(KERNEL(P_STORE));
 	cr_assert_eq(data[0], 7);
-	cr_assert_eq(data[COUNT], 32 + 5, "%u, wanted six instructions, then s_endpgm", data[COUNT]);
+	cr_assert_eq(data[COUNT], 32 + 5, "%u, wanted six instructions, then s_endpgm",
+		     data[COUNT]);
 	cr_assert_eq(data[TRAPSTS], 1u << 20);
 	cr_assert_eq(data[PC], (uint32_t)entry + 4 * 8);
 }

@@ -163,7 +163,8 @@ static const struct {
 	 "user pages that other threads pull away for as long as the kernel has patience, a second "
 	 "for every 128 MiB (amdgpu_hmm_range_get_pages): a race that is not staged"},
 	{KFD_NR_SET_CU_MASK, EBUSY,
-	 "the debugger's save-area workaround of GC 11.0.0 to 11.0.3 (kfd_dbg_has_cwsr_workaround): "
+	 "the debugger's save-area workaround of GC 11.0.0 to 11.0.3 "
+	 "(kfd_dbg_has_cwsr_workaround): "
 	 "this is 11.5.1"},
 };
 

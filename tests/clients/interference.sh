@@ -22,8 +22,8 @@ once() { # label, prefix...
 	# What the files are, except for the compiler's and git's scratch.
 	(cd "$dir/at" && find . -path ./repo/.git -prune -o -path ./clone/.git -prune -o \
 		-type f ! -name 's.*san' -exec sha256sum {} + | sort -k2) >"$dir/$label.files"
-	rm -rf "$dir/$label.d"
-	mv "$dir/at" "$dir/$label.d"
+	rm -rf "$dir/$label.tree"
+	mv "$dir/at" "$dir/$label.tree"
 }
 
 once plain env
@@ -34,7 +34,7 @@ else
 	rc=1
 	diff "$dir/plain.lines" "$dir/preloaded.lines"
 	diff "$dir/plain.files" "$dir/preloaded.files" | head
-	diff -r "$dir/plain.d" "$dir/preloaded.d" 2>&1 | head -40
+	diff -r "$dir/plain.tree" "$dir/preloaded.tree" 2>&1 | head -40
 fi
 
 # Python's test-suite: the verdict on every single test.

@@ -415,8 +415,8 @@ static void group_runtime(void)
 	__atomic_store_n(&words[8], 2, __ATOMIC_RELEASE);
 	__atomic_store_n((uint64_t *)(page + (q.doorbell_offset & 0x1fff)), 2, __ATOMIC_RELEASE);
 	TRUE(wait_data(id, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
-	TRUE(words[100] & (KFD_EC_MASK(EC_QUEUE_PACKET_UNSUPPORTED) |
-			   KFD_EC_MASK(EC_QUEUE_PACKET_RESERVED)));
+	TRUE(words[100] &
+	     (KFD_EC_MASK(EC_QUEUE_PACKET_UNSUPPORTED) | KFD_EC_MASK(EC_QUEUE_PACKET_RESERVED)));
 }
 
 /* MES gives up after 2.1 s, then a reset keeps the device for half a second. With evictions left

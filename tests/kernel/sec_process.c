@@ -80,6 +80,30 @@ static int clone_child(void *arg)
 	_exit(0);
 }
 
+/* A child with a program of its own: the descriptor is there, its process is another. */
+static void exec_child(bool vforked)
+{
+	int fd = open("/dev/kfd", O_RDWR);
+	char fd_text[16], id_text[16];
+	pid_t pid;
+
+	if (fd < 0)
+		probe_die("open /dev/kfd");
+	snprintf(fd_text, sizeof(fd_text), "%d", fd);
+	snprintf(id_text, sizeof(id_text), "%u", event_new(fd, false));
+	fflush(stdout);
+	pid = vforked ? vfork() : fork();
+	if (!pid) {
+		execl("/proc/self/exe", "kfdprobe", "--after-exec",
+		      vforked ? "vfork-exec" : "fork-exec", fd_text, id_text, (char *)NULL);
+		_exit(1);
+	}
+	waitpid(pid, NULL, 0);
+	observe("SET_EVENT", "parent after a child with a program of its own",
+		event_set(fd, (uint32_t)atoi(id_text)), errno, "%s", "");
+	close(fd);
+}
+
 void section_fork(void)
 {
 	static char stack[65536] __attribute__((aligned(16)));
@@ -98,6 +122,8 @@ void section_fork(void)
 	waitpid(pid, NULL, 0);
 	observe("SET_EVENT", "parent after all children", event_set(fd, id), errno, "%s", "");
 	close(fd);
+	exec_child(false);
+	exec_child(true);
 }
 
 static void exec_self(bool cloexec)
@@ -155,6 +181,15 @@ void section_exec_after(int argc, char **argv)
 	if (!strcmp(argv[0], "exec-cloexec")) {
 		TRY("GET_VERSION", fd, AMDKFD_IOC_GET_VERSION, &v, "descriptor was O_CLOEXEC");
 		reopened(id);
+		return;
+	}
+	if (strcmp(argv[0], "exec")) {
+		TRY("GET_VERSION", fd, AMDKFD_IOC_GET_VERSION, &v, "parent's descriptor");
+		TRY("ioctl", fd, _IOC(3, 'K', 0, 8), &v, "parent's descriptor, nr 0");
+		observe_map(fd, "parent's descriptor");
+		fd = observe_open("child with a program of its own");
+		observe("SET_EVENT", "parent's id", event_set(fd, id), errno, "%s", "");
+		observe_map(atoi(argv[1]), "parent's descriptor, the child has opened");
 		return;
 	}
 	/* No new open here: with one, the kernel dies when this process ends. */

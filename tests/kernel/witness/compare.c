@@ -79,7 +79,7 @@ static bool no_device(uint64_t addr, uint64_t len)
 
 long client_call(struct kfd_process *p, unsigned cmd, void *args)
 {
-	return kfd_ioctl(p, cmd, args);
+	return kfd_ioctl(&p, cmd, args);
 }
 
 struct kfd_process *client_new(void)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "carry.h"
 #include "gem.h"
 #include "info.h"
 #include "kfd/vkfd.h"
@@ -75,6 +76,121 @@ int drm_open_shared(uint64_t number, bool compute, struct drm_file **out)
 	drm_name(*out, number);
 	(*out)->compute = compute;
 	return 0;
+}
+
+void drm_inherited(struct drm_file *f)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static uint64_t lock_mm;
+
+	if (__builtin_expect(__atomic_load_n(&f->mm, __ATOMIC_ACQUIRE) == vgpu_mm_generation(), 1))
+		return;
+	if (share_on())
+		return; /* the daemon sees to files that have several holders */
+	/* Whoever held it is not in this copy of the memory. */
+	if (lock_mm != vgpu_mm_generation()) {
+		pthread_mutex_init(&lock, NULL);
+		lock_mm = vgpu_mm_generation();
+	}
+	pthread_mutex_lock(&lock);
+	if (f->mm == vgpu_mm_generation() || vgpu_device_init() || vm_create(&f->vm))
+		goto out;
+	pthread_mutex_init(&f->lock, NULL);
+	f->vas = NULL;
+	for (uint32_t i = 0; i < f->handles.n; i++) {
+		struct gem *old = f->handles.slot[i], *g = old ? gem_inherited(old) : NULL;
+
+		if (!old)
+			continue;
+		f->handles.slot[i] = g;
+		if (!g)
+			f->handles.used--;
+		else if (gem_allow(g, f))
+			gem_unref(g);
+		else
+			vgpu_count_gem_handle(1);
+	}
+	__atomic_store_n(&f->mm, vgpu_mm_generation(), __ATOMIC_RELEASE);
+out:
+	pthread_mutex_unlock(&lock);
+}
+
+void drm_carry_out(struct carry *c, const struct drm_file *f)
+{
+	uint32_t n = 0;
+
+	carry_put(c, f->client_id);
+	carry_put(c, f->pasid);
+	carry_put(c, f->primary);
+	carry_put(c, f->compute);
+	carry_put(c, f->handles.used);
+	for (uint32_t i = 0; i < f->handles.n; i++) {
+		if (!f->handles.slot[i])
+			continue;
+		carry_put(c, i);
+		carry_put(c, carry_number(c, CARRY_GEM, f->handles.slot[i]));
+	}
+	for (const struct gem_va *v = f->vas; v; v = v->next)
+		n++;
+	carry_put(c, n);
+	for (const struct gem_va *v = f->vas; v; v = v->next) {
+		carry_put(c, v->va);
+		carry_put(c, v->size);
+		carry_put(c, v->off);
+		carry_put(c, v->perm);
+		carry_put(c, v->mtype);
+		carry_put(c, carry_number(c, CARRY_GEM, v->gem));
+	}
+}
+
+static void va_carry_in(struct drm_file *f, struct carry *c)
+{
+	struct gem_va in = {.va = carry_get(c)}, *v;
+
+	in.size = carry_get(c);
+	in.off = carry_get(c);
+	in.perm = (unsigned)carry_get(c);
+	in.mtype = (enum vm_mtype)carry_get(c);
+	in.gem = carry_item(c, CARRY_GEM, carry_get(c));
+	v = in.gem ? malloc(sizeof(*v)) : NULL;
+	if (!v || vm_map(f->vm, gva(in.va), in.size, in.gem->bo, in.off, in.perm, in.mtype)) {
+		free(v);
+		return;
+	}
+	*v = in;
+	gem_ref(v->gem);
+	v->next = f->vas;
+	f->vas = v;
+}
+
+struct drm_file *drm_carry_in(struct carry *c)
+{
+	uint64_t client = carry_get(c), n;
+	uint32_t pasid = (uint32_t)carry_get(c);
+	bool primary = carry_get(c) != 0;
+	struct drm_file *f;
+
+	if (drm_open(primary, &f))
+		return NULL;
+	f->client_id = client;
+	f->pasid = pasid;
+	f->compute = carry_get(c) != 0;
+	for (n = carry_get(c); n && !c->bad; n--) {
+		uint32_t at = (uint32_t)carry_get(c);
+		struct gem *g = carry_item(c, CARRY_GEM, carry_get(c));
+
+		if (!g || gem_allow(g, f))
+			continue;
+		if (idr_set(&f->handles, g, at)) {
+			gem_revoke(g, f);
+			continue;
+		}
+		gem_ref(g);
+		vgpu_count_gem_handle(1);
+	}
+	for (n = carry_get(c); n && !c->bad; n--)
+		va_carry_in(f, c);
+	return f;
 }
 
 void drm_get(struct drm_file *f)
@@ -278,6 +394,9 @@ static long gem_va_locked(struct drm_file *f, struct drm_amdgpu_gem_va *a)
 		}
 		v->va = a->va_address;
 		v->size = a->map_size;
+		v->off = a->offset_in_bo;
+		v->perm = perm;
+		v->mtype = mtype;
 		v->gem = g;
 		gem_ref(g);
 		v->next = f->vas;

@@ -25,7 +25,9 @@ struct drm_file {
 	struct idr handles; /* GEM handle - 1 -> struct gem */
 	struct gem_va {
 		struct gem_va *next;
-		uint64_t va, size;
+		uint64_t va, size, off;
+		unsigned perm;
+		enum vm_mtype mtype;
 		struct gem *gem;
 	} *vas; /* mappings made by GEM_VA */
 	/* Last fault of this VM (INFO GPUVM_FAULT). */
@@ -38,6 +40,9 @@ int drm_open(bool primary, struct drm_file **out);
 int drm_open_shared(uint64_t number, bool compute, struct drm_file **out);
 void drm_name(struct drm_file *f, uint64_t number);
 void drm_get(struct drm_file *f);
+/* Before anything is done to a file in a forked child that has inherited it: makes it one of the
+ * child's device, with its handles; the GPU mappings and the compute VM stay the parent's. */
+void drm_inherited(struct drm_file *f);
 void drm_put(struct drm_file *f);
 long drm_ioctl(struct drm_file *f, unsigned cmd, void *arg);
 

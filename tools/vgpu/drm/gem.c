@@ -5,9 +5,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
+#include "carry.h"
 #include "kfd/vkfd.h"
 #include "share/share.h"
+#include "vm/rawsys.h"
 
 /* drm_vma_manager.h: fake offsets begin above 32 bits of pages' worth of real ones. */
 #define DRM_FILE_PAGE_OFFSET (1ull << 32)
@@ -81,6 +85,114 @@ int gem_create_user(enum gem_domain domain, uint64_t addr, uint64_t size, struct
 	return err;
 }
 
+int gem_create_file(enum gem_domain domain, int fd, uint64_t off, uint64_t size, struct gem **out)
+{
+	long at = rawsys6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, off);
+	int err;
+
+	if (at < 0 && at > -4096)
+		return (int)at;
+	rawsys3(SYS_madvise, at, size, MADV_DONTFORK);
+	rawsys3(SYS_madvise, at, size, MADV_DONTDUMP);
+	err = gem_create_user(domain, (uint64_t)at, size, out);
+	if (err) {
+		rawsys2(SYS_munmap, at, size);
+		return err;
+	}
+	(*out)->foreign = true;
+	(*out)->file_fd = fd;
+	(*out)->file_off = off;
+	return 0;
+}
+
+int gem_file(const struct gem *g, uint64_t *off)
+{
+	bool inherited = g->generation != generation;
+
+	*off = 0;
+	if (g->foreign) {
+		*off = g->file_off;
+		return g->file_fd;
+	}
+	if (!g->bo || g->bo->kind != VM_BACK_POOL)
+		return -1;
+	*off = g->bo->pool_off;
+	return inherited ? vm_pools_parent_fd() : vm_pools_fd();
+}
+
+bool gem_is_inherited(const struct gem *g)
+{
+	return g->generation != generation;
+}
+
+static void describe(struct gem *to, const struct gem *from)
+{
+	to->kfd_flags = 0; /* charged where it was allocated */
+	to->cpu_access = from->cpu_access;
+	to->metadata_flags = from->metadata_flags;
+	to->tiling = from->tiling;
+	to->metadata_size = from->metadata_size;
+	memcpy(to->metadata, from->metadata, sizeof(to->metadata));
+}
+
+struct gem *gem_inherited(struct gem *g)
+{
+	uint64_t off;
+	int fd;
+
+	if (g->heir && g->heir->generation == generation) {
+		gem_ref(g->heir);
+		return g->heir;
+	}
+	fd = gem_file(g, &off);
+	if (fd < 0 || gem_create_file(g->domain, fd, off, g->size, &g->heir))
+		return NULL;
+	describe(g->heir, g);
+	/* The copy is reached from several places of this process: its heir outlives them. */
+	gem_ref(g->heir);
+	return g->heir;
+}
+
+void gem_carry_out(struct carry *c, const struct gem *g)
+{
+	uint64_t off;
+	int fd = gem_file(g, &off);
+
+	carry_put(c, (uint64_t)(int64_t)(fd < 0 ? -1 : carry_fd(c, fd)));
+	carry_put(c, off);
+	carry_put(c, g->size);
+	carry_put(c, g->domain);
+	carry_put(c, g->mmap_offset);
+	carry_put(c, g->cpu_access);
+	carry_put(c, g->metadata_flags);
+	carry_put(c, g->tiling);
+	carry_put(c, g->metadata_size);
+	carry_put_bytes(c, g->metadata, sizeof(g->metadata));
+}
+
+struct gem *gem_carry_in(struct carry *c)
+{
+	int fd = (int)(int64_t)carry_get(c);
+	uint64_t off = carry_get(c), size = carry_get(c);
+	enum gem_domain domain = (enum gem_domain)carry_get(c);
+	struct gem from = {.mmap_offset = carry_get(c)}, *g = NULL;
+
+	from.cpu_access = carry_get(c) != 0;
+	from.metadata_flags = carry_get(c);
+	from.tiling = carry_get(c);
+	from.metadata_size = (uint32_t)carry_get(c);
+	carry_get_bytes(c, from.metadata, sizeof(from.metadata));
+	if (c->bad || fd < 0 || gem_create_file(domain, fd, off, size, &g))
+		return NULL;
+	describe(g, &from);
+	pthread_mutex_lock(&lock);
+	g->mmap_offset = from.mmap_offset;
+	if (g->mmap_offset && next_offset < g->mmap_offset + size)
+		next_offset = g->mmap_offset + size;
+	pthread_mutex_unlock(&lock);
+	return g;
+}
+
 void gem_ref(struct gem *g)
 {
 	__atomic_fetch_add(&g->refs, 1, __ATOMIC_RELAXED);
@@ -104,6 +216,8 @@ void gem_unref(struct gem *g)
 		if (g->kfd_flags)
 			kfd_mem_unreserve(g->kfd_flags, g->size);
 	}
+	if (g->foreign)
+		rawsys2(SYS_munmap, g->bo->user_addr, g->size);
 	vm_bo_unref(g->bo);
 	free(g);
 }
@@ -185,15 +299,19 @@ struct gem *gem_by_offset(uint64_t offset, uint64_t *start)
 
 int gem_mmap(struct gem *g, uint64_t len, uint64_t off, struct vma_backing *out)
 {
+	uint64_t at;
+	int fd;
+
 	if (len > g->size || off > g->size - len)
 		return -EINVAL;
-	if (g->domain == GEM_PREEMPT || g->bo->kind != VM_BACK_POOL)
+	fd = gem_file(g, &at);
+	if (g->domain == GEM_PREEMPT || fd < 0)
 		return -EPERM;
 	gem_ref(g);
 	*out = (struct vma_backing){
 		.kind = VMA_BO,
-		.fd = vm_pools_fd(),
-		.off = g->bo->pool_off + off,
+		.fd = fd,
+		.off = at + off,
 		.dontexpand = true,
 		.gem = g,
 	};

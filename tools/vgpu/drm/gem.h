@@ -27,11 +27,15 @@ struct gem {
 	uint32_t generation;    /* which process of a chain of forks made it */
 	enum gem_domain domain; /* preferred, and where it is */
 	uint64_t size;
-	struct vm_bo *bo;     /* NULL for doorbell and MMIO objects */
+	struct vm_bo *bo; /* NULL for doorbell and MMIO objects */
+	bool foreign;     /* its memory is in another device's file */
+	int file_fd;      /* foreign: that file, which stays open */
+	uint64_t file_off;
 	uint64_t mmap_offset; /* fake offset on the render node; 0: none yet */
 	uint32_t kfd_flags;   /* charged against the KFD limits with these; 0: not charged */
 	bool cpu_access;      /* created with CPU access: PUBLIC in GET_DMABUF_INFO */
 	bool kernel;          /* made by the kernel for itself */
+	struct gem *heir;     /* of an inherited copy */
 	uint32_t dmabufs;     /* dma-buf fds alive */
 	uint64_t metadata_flags, tiling;
 	uint32_t metadata_size;
@@ -47,6 +51,14 @@ struct gem {
 int gem_create(enum gem_domain domain, uint64_t size, struct gem **out);
 /* Over memory of this process: the client's (PREEMPT), or the device's doorbell or MMIO page. */
 int gem_create_user(enum gem_domain domain, uint64_t addr, uint64_t size, struct gem **out);
+/* Over [off, off+size) of another device's memory file. */
+int gem_create_file(enum gem_domain domain, int fd, uint64_t off, uint64_t size, struct gem **out);
+/* The file and the place in it where a client maps the object, or -1: it has none. */
+int gem_file(const struct gem *g, uint64_t *off);
+/* An object that a forked child has inherited as a copy: one of its own over the same memory, with
+ * a reference, or NULL. The first call for an object makes it. */
+struct gem *gem_inherited(struct gem *g);
+bool gem_is_inherited(const struct gem *g);
 void gem_ref(struct gem *g);
 void gem_unref(struct gem *g);
 /* It is charged against the KFD limits with these flags: given back with it. */

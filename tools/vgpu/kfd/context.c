@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "carry.h"
 #include "drm/drm_file.h"
 #include "vm/rawsys.h"
 
@@ -190,7 +191,7 @@ static void teardown(struct kfd_process *p)
 /* Copied by a fork: the original's holders are not here. */
 static bool counted(const struct kfd_process *p)
 {
-	return p->context != KFD_CONTEXT_PRIMARY && p->mm == vgpu_mm_generation();
+	return p->context != KFD_CONTEXT_PRIMARY && !p->outlived && p->mm == vgpu_mm_generation();
 }
 
 void kfd_process_file_get(struct kfd_process *p)
@@ -203,4 +204,84 @@ void kfd_process_file_put(struct kfd_process *p)
 {
 	if (counted(p) && !__atomic_sub_fetch(&p->files, 1, __ATOMIC_ACQ_REL))
 		teardown(p);
+}
+
+/* ---- kept over exec ------------------------------------------------------- */
+
+/* The kernel's object outlives its address space as long as a descriptor refers to it: found by
+ * nothing else, but with its events, buffers and VM. In another process it answers nobody. */
+void kfd_carry_out(struct carry *c, struct kfd_process *p)
+{
+	bool all = c->in_place && p->lead == getpid() && p->mm == vgpu_mm_generation();
+
+	carry_put(c, (uint64_t)p->lead);
+	carry_put(c, all);
+	if (!all)
+		return;
+	carry_put(c, p->context);
+	carry_put(c, p->pasid);
+	carry_put_bytes(c, p->comm, sizeof(p->comm));
+	pthread_mutex_lock(&p->lock);
+	carry_put(c, carry_number(c, CARRY_DRM, p->pdd.drm));
+	carry_put(c, p->pdd.vram_usage);
+	kfd_bos_carry_out(c, p);
+	kfd_events_carry_out(c, p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+struct kfd_process *kfd_carry_in(struct carry *c)
+{
+	struct kfd_process *p;
+	int err = vgpu_device_init();
+
+	if (!err)
+		err = kfd_process_new(&p);
+	if (err)
+		return NULL;
+	err = dbg_state_private(p);
+	if (err) {
+		free(p);
+		return NULL;
+	}
+	p->context = KFD_CONTEXT_PRIMARY;
+	p->outlived = true;
+	p->lead = (pid_t)carry_get(c);
+	if (!carry_get(c)) {
+		p->mm = 0;
+		return p;
+	}
+	p->context = (uint16_t)carry_get(c);
+	p->pasid = (uint32_t)carry_get(c);
+	carry_get_bytes(c, p->comm, sizeof(p->comm));
+	p->pdd.drm = carry_item(c, CARRY_DRM, carry_get(c));
+	if (p->pdd.drm) {
+		drm_get(p->pdd.drm);
+		p->pdd.vm = p->pdd.drm->vm;
+	}
+	p->pdd.vram_usage = carry_get(c);
+	kfd_bos_carry_in(c, p);
+	kfd_events_carry_in(c, p);
+	return p;
+}
+
+struct kfd_process *kfd_process_own(void)
+{
+	return kfd_process_current();
+}
+
+struct kfd_process *kfd_process_of_another(pid_t lead)
+{
+	struct kfd_process *p;
+
+	if (vgpu_device_init() || kfd_process_new(&p))
+		return NULL;
+	if (dbg_state_private(p)) {
+		free(p);
+		return NULL;
+	}
+	p->context = KFD_CONTEXT_PRIMARY;
+	p->outlived = true;
+	p->lead = lead;
+	p->mm = 0;
+	return p;
 }

@@ -179,8 +179,7 @@ bool dbg_raise(struct kfd_process *p, const struct kfd_queue *q, uint64_t mask,
 
 /* ---- DBG_TRAP ------------------------------------------------------------- */
 
-static int dbg_enable(struct kfd_process *p, struct dbg_state *d,
-		      struct kfd_ioctl_dbg_trap_args *a)
+static int dbg_enable(struct kfd_process *p, struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
 {
 	uint32_t n = a->enable.rinfo_size;
 	long fd;

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "carry.h"
 #include "check/check.h"
 #include "vm/rawsys.h"
 
@@ -290,6 +291,85 @@ void kfd_events_free(struct kfd_process *p)
 		free(tables[t]->slot);
 	}
 }
+
+/* ---- kept over exec ------------------------------------------------------- */
+
+static void table_carry_out(struct carry *c, const struct idr *t)
+{
+	carry_put(c, t->used);
+	for (uint32_t i = 0; i < t->n; i++) {
+		const struct kfd_event *ev = t->slot[i];
+
+		if (!ev)
+			continue;
+		carry_put(c, i);
+		carry_put(c, ev->type);
+		carry_put(c, (unsigned)ev->auto_reset | (unsigned)ev->signaled << 1);
+		carry_put(c, ev->age);
+		carry_put_bytes(c, &ev->memory, sizeof(ev->memory));
+	}
+}
+
+static void table_carry_in(struct carry *c, struct idr *t, uint32_t first)
+{
+	for (uint64_t n = carry_get(c); n && !c->bad; n--) {
+		struct kfd_event *ev = calloc(1, sizeof(*ev)), dummy;
+		uint32_t at = (uint32_t)carry_get(c), bits;
+		struct kfd_event *to = ev ? ev : &dummy;
+
+		to->type = (uint32_t)carry_get(c);
+		bits = (uint32_t)carry_get(c);
+		to->auto_reset = bits & 1;
+		to->signaled = bits >> 1 & 1;
+		to->age = carry_get(c);
+		carry_get_bytes(c, &to->memory, sizeof(to->memory));
+		to->refs = 1;
+		to->id = first + at;
+		if (!ev || idr_set(t, ev, at)) {
+			free(ev);
+			c->bad = true;
+		}
+	}
+}
+
+void kfd_events_carry_out(struct carry *c, struct kfd_process *p)
+{
+	pthread_mutex_lock(&p->event_lock);
+	table_carry_out(c, &p->signal_events);
+	table_carry_out(c, &p->other_events);
+	carry_put(c, p->signal_event_count);
+	carry_put(c, p->signal_mapped_size);
+	carry_put(c, p->signal_handle);
+	carry_put(c, (uint64_t)(int64_t)(p->signal_fd < 0 ? -1 : carry_fd(c, p->signal_fd)));
+	carry_put(c, carry_number(c, CARRY_GEM, p->signal_gem));
+	pthread_mutex_unlock(&p->event_lock);
+}
+
+void kfd_events_carry_in(struct carry *c, struct kfd_process *p)
+{
+	long at;
+
+	table_carry_in(c, &p->signal_events, 0);
+	table_carry_in(c, &p->other_events, KFD_FIRST_NONSIGNAL_EVENT_ID);
+	p->signal_event_count = (uint32_t)carry_get(c);
+	p->signal_mapped_size = carry_get(c);
+	p->signal_handle = carry_get(c);
+	p->signal_fd = (int)(int64_t)carry_get(c);
+	p->signal_gem = carry_item(c, CARRY_GEM, carry_get(c));
+	if (p->signal_gem) {
+		gem_ref(p->signal_gem);
+		p->signal_page = vm_bo_kmap(p->signal_gem->bo);
+	} else if (p->signal_fd >= 0) {
+		at = rawsys6(SYS_mmap, 0, EVENT_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+			     p->signal_fd, 0);
+		if (at < 0 && at > -4096)
+			c->bad = true;
+		else
+			p->signal_page = (uint64_t *)at;
+	}
+}
+
+/* ---- set, reset ----------------------------------------------------------- */
 
 int kfd_event_set(struct kfd_process *p, uint32_t id)
 {

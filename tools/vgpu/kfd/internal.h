@@ -83,6 +83,7 @@ struct kfd_process {
 	pthread_mutex_t lock;     /* the kernel's process mutex */
 	struct kfd_process *next; /* of the same address space, the primary first */
 	uint16_t context;         /* KFD_CONTEXT_PRIMARY, or a secondary one's id */
+	bool outlived;            /* its address space is gone, a kept descriptor is not */
 	uint32_t files;           /* secondary: descriptions and mappings that keep it */
 	pid_t lead;
 	uint64_t mm;
@@ -204,6 +205,8 @@ KFD_HANDLER(runtime_enable);
 KFD_HANDLER(dbg_trap);
 KFD_HANDLER(profiler);
 
+struct carry;
+
 /* ---- memory --------------------------------------------------------------- */
 
 struct kfd_bo *kfd_bo_by_handle(struct kfd_pdd *pdd, uint64_t handle);
@@ -211,6 +214,8 @@ struct kfd_bo *kfd_bo_by_handle(struct kfd_pdd *pdd, uint64_t handle);
 struct kfd_bo *kfd_bo_mapped_at(struct kfd_pdd *pdd, uint64_t va, uint64_t *start, uint64_t *size);
 bool kfd_bo_overlaps(struct kfd_pdd *pdd, uint64_t va, uint64_t size);
 int kfd_pdd_doorbells(struct kfd_pdd *pdd);               /* allocates the page on first use */
+void kfd_bos_carry_out(struct carry *c, struct kfd_process *p);
+void kfd_bos_carry_in(struct carry *c, struct kfd_process *p);
 void kfd_bos_free(struct kfd_process *p);                 /* all; process lock held */
 int kfd_bo_unmap(struct kfd_pdd *pdd, struct kfd_bo *bo); /* -EINVAL not mapped, -EBUSY */
 void kfd_stats_bo(int count, int64_t bytes);
@@ -244,6 +249,9 @@ void kfd_event_hw_exception(struct kfd_process *p, const struct kfd_hsa_hw_excep
 int kfd_event_set(struct kfd_process *p, uint32_t id);
 /* mmap type 2 of the kernel's own page (older kernels): fills fd; the usable slots follow. */
 int kfd_event_mmap(struct kfd_process *p, uint64_t len, int *fd);
+struct carry;
+void kfd_events_carry_out(struct carry *c, struct kfd_process *p);
+void kfd_events_carry_in(struct carry *c, struct kfd_process *p);
 void kfd_events_free(struct kfd_process *p); /* nobody waits for them */
 uint32_t kfd_event_count(struct kfd_process *p);
 void kfd_event_process_init(struct kfd_process *p);

@@ -2,10 +2,12 @@
 #include "internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "carry.h"
 #include "drm/drm_file.h"
 #include "share/share.h"
 #include "vm/rawsys.h"
@@ -327,6 +329,69 @@ static void bo_remove(struct kfd_process *p, struct kfd_pdd *pdd, struct kfd_bo 
 	free(bo);
 }
 
+static int bo_map(struct kfd_pdd *pdd, struct kfd_bo *bo);
+
+/* Buffers over user pages stay behind: the pages were the old image's. */
+static bool bo_stays(const struct kfd_bo *bo)
+{
+	uint64_t off;
+
+	return gem_file(bo->gem, &off) >= 0;
+}
+
+void kfd_bos_carry_out(struct carry *c, struct kfd_process *p)
+{
+	uint64_t n = 0;
+
+	for (struct kfd_bo *bo = p->pdd.bo_list; bo; bo = bo->next)
+		n += bo_stays(bo);
+	carry_put(c, n);
+	for (struct kfd_bo *bo = p->pdd.bo_list; bo; bo = bo->next) {
+		if (!bo_stays(bo))
+			continue;
+		carry_put(c, bo->handle);
+		carry_put(c, bo->va);
+		carry_put(c, bo->size);
+		carry_put(c, bo->flags);
+		carry_put(c, (unsigned)bo->imported | (unsigned)bo->aql << 1 |
+				     (unsigned)bo->mapped << 2);
+		carry_put(c, bo->gem->kfd_flags);
+		carry_put(c, carry_number(c, CARRY_GEM, bo->gem));
+	}
+}
+
+void kfd_bos_carry_in(struct carry *c, struct kfd_process *p)
+{
+	for (uint64_t n = carry_get(c); n && !c->bad; n--) {
+		struct kfd_bo in = {.handle = (uint32_t)carry_get(c)}, *bo;
+		uint32_t bits, charged;
+
+		in.va = carry_get(c);
+		in.size = carry_get(c);
+		in.flags = (uint32_t)carry_get(c);
+		bits = (uint32_t)carry_get(c);
+		in.imported = bits & 1;
+		in.aql = bits >> 1 & 1;
+		charged = (uint32_t)carry_get(c);
+		in.gem = carry_item(c, CARRY_GEM, carry_get(c));
+		bo = in.gem ? malloc(sizeof(*bo)) : NULL;
+		if (!bo)
+			continue;
+		*bo = in;
+		if (gem_allow(bo->gem, p->pdd.drm) || idr_set(&p->pdd.bos, bo, bo->handle)) {
+			free(bo);
+			continue;
+		}
+		gem_ref(bo->gem);
+		bo->gem->kfd_flags = charged && !kfd_mem_reserve(charged, bo->size) ? charged : 0;
+		bo->next = p->pdd.bo_list;
+		p->pdd.bo_list = bo;
+		kfd_stats_bo(1, (int64_t)bo->size);
+		if (bits >> 2 & 1)
+			bo_map(&p->pdd, bo);
+	}
+}
+
 void kfd_bos_free(struct kfd_process *p)
 {
 	while (p->pdd.bo_list) {
@@ -489,7 +554,7 @@ KFD_HANDLER(export_dmabuf)
 	struct gem *g = NULL;
 	struct kfd_pdd *pdd;
 	struct kfd_bo *bo;
-	int err = 0, fd;
+	int err = 0, fd, mode = 0;
 
 	pthread_mutex_lock(&p->lock);
 	pdd = kfd_pdd_by_id(p, (uint32_t)(a->handle >> 32));
@@ -501,11 +566,12 @@ KFD_HANDLER(export_dmabuf)
 	} else {
 		g = bo->gem;
 		gem_ref(g);
+		mode = bo->flags & KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE ? O_RDWR : O_RDONLY;
 	}
 	pthread_mutex_unlock(&p->lock);
 	if (err)
 		return err;
-	fd = vgpu_files.install_dmabuf(g, (int)a->flags);
+	fd = vgpu_files.install_dmabuf(g, ((int)a->flags & O_CLOEXEC) | mode);
 	gem_unref(g);
 	if (fd < 0)
 		return fd;

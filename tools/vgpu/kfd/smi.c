@@ -5,14 +5,18 @@
  */
 #include "internal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/memfd.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "carry.h"
 #include "share/share.h"
 #include "vm/rawsys.h"
 
@@ -20,10 +24,11 @@
 
 struct smi_client {
 	struct smi_client *next;
-	uint64_t events;
+	uint64_t *events; /* the mask, in memory that everybody with the descriptor shares */
+	int events_fd;
 	pid_t pid;
 	bool suser;
-	int wr; /* our end of the FIFO */
+	int wr; /* our end of the FIFO; -1 where nothing is reported to it */
 	int rd; /* a private copy of the client's end, for its fill level and reads */
 };
 
@@ -56,6 +61,42 @@ static void count_stream(int n)
 		share_call(SHARE_SMI_STREAM, a);
 }
 
+static int mask_map(struct smi_client *c)
+{
+	long at = rawsys6(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, c->events_fd, 0);
+
+	if (at < 0 && at > -4096)
+		return (int)at;
+	c->events = (uint64_t *)at;
+	return 0;
+}
+
+static int mask_create(struct smi_client *c)
+{
+	long fd = rawsys2(SYS_memfd_create, "kfd-smi-mask", MFD_CLOEXEC), high;
+	int err;
+
+	if (fd < 0)
+		return (int)fd;
+	high = rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
+	rawsys1(SYS_close, fd);
+	if (high < 0)
+		return -EMFILE;
+	c->events_fd = (int)high;
+	err = (int)rawsys2(SYS_ftruncate, high, 4096);
+	if (!err)
+		err = mask_map(c);
+	if (err)
+		rawsys1(SYS_close, high);
+	return err;
+}
+
+static void mask_free(struct smi_client *c)
+{
+	rawsys2(SYS_munmap, c->events, 4096);
+	rawsys1(SYS_close, c->events_fd);
+}
+
 KFD_HANDLER(smi_events)
 {
 	struct kfd_ioctl_smi_events_args *a = args;
@@ -73,6 +114,11 @@ KFD_HANDLER(smi_events)
 	c->pid = getpid();
 	c->suser = capable_admin();
 	c->rd = c->wr = -1;
+	err = mask_create(c);
+	if (err) {
+		free(c);
+		return err;
+	}
 	err = (int)rawsys2(SYS_pipe2, fds, O_NONBLOCK);
 	if (err)
 		goto out_free;
@@ -106,6 +152,7 @@ out_close:
 	if (c->rd >= 0)
 		rawsys1(SYS_close, c->rd);
 out_free:
+	mask_free(c);
 	free(c);
 	return err;
 }
@@ -116,7 +163,7 @@ ssize_t smi_write(struct smi_client *c, const void *buf, size_t n)
 
 	if (n < sizeof(mask) || user_read(&mask, (uintptr_t)buf, sizeof(mask)))
 		return -EFAULT;
-	__atomic_store_n(&c->events, mask, __ATOMIC_RELAXED);
+	__atomic_store_n(c->events, mask, __ATOMIC_RELAXED);
 	return sizeof(mask);
 }
 
@@ -146,14 +193,69 @@ void smi_release(struct smi_client *c)
 	}
 	pthread_mutex_unlock(&lock);
 	count_stream(-1);
-	rawsys1(SYS_close, c->wr);
+	if (c->wr >= 0)
+		rawsys1(SYS_close, c->wr);
 	rawsys1(SYS_close, c->rd);
+	mask_free(c);
 	free(c);
+}
+
+void smi_carry_out(struct carry *c, const struct smi_client *s)
+{
+	carry_put(c, (uint64_t)s->pid);
+	carry_put(c, s->suser);
+	carry_put(c, (uint64_t)(int64_t)carry_fd(c, s->events_fd));
+}
+
+struct smi_client *smi_carry_in(struct carry *c, int fd)
+{
+	pid_t pid = (pid_t)carry_get(c);
+	bool suser = carry_get(c) != 0;
+	int mask = (int)(int64_t)carry_get(c);
+
+	return smi_kept(pid, suser, mask, fd);
+}
+
+struct smi_client *smi_kept(pid_t pid, bool suser, int events_fd, int fd)
+{
+	struct smi_client *s = calloc(1, sizeof(*s));
+	char path[64];
+	long wr = -1;
+
+	if (!s)
+		return NULL;
+	s->pid = pid;
+	s->suser = suser;
+	s->events_fd = events_fd;
+	s->wr = -1;
+	s->rd = (int)rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
+	if (s->rd < 0 || (events_fd < 0 ? mask_create(s) : mask_map(s))) {
+		if (s->rd >= 0)
+			rawsys1(SYS_close, s->rd);
+		free(s);
+		return NULL;
+	}
+	if (pid != getpid())
+		return s; /* what there is to report is reported where it happens */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	wr = rawsys4(SYS_openat, AT_FDCWD, path, O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0);
+	if (wr >= 0) {
+		s->wr = (int)rawsys3(SYS_fcntl, wr, F_DUPFD_CLOEXEC, 1000);
+		rawsys1(SYS_close, wr);
+	}
+	pthread_mutex_lock(&lock);
+	if (s->wr >= 0) {
+		s->next = kfd_device.smi;
+		kfd_device.smi = s;
+		kfd_device.stats.smi_clients++;
+	}
+	pthread_mutex_unlock(&lock);
+	return s;
 }
 
 static bool wants(const struct smi_client *c, pid_t pid, enum kfd_smi_event event)
 {
-	uint64_t events = __atomic_load_n(&c->events, __ATOMIC_RELAXED);
+	uint64_t events = __atomic_load_n(c->events, __ATOMIC_RELAXED);
 
 	if (pid && c->pid != pid) {
 		if (!c->suser)

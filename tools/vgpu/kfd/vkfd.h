@@ -94,6 +94,9 @@ int kfd_open(struct kfd_process **out);
 /* file: what the description refers to; CREATE_PROCESS changes it. */
 long kfd_ioctl(struct kfd_process **file, unsigned cmd, void *arg);
 /* Descriptions and mappings that keep a secondary process alive. */
+/* What a descriptor of another process refers to: an object that answers nobody here. */
+struct kfd_process *kfd_process_of_another(pid_t lead);
+struct kfd_process *kfd_process_own(void); /* the primary of this address space, or NULL */
 void kfd_process_file_get(struct kfd_process *p);
 void kfd_process_file_put(struct kfd_process *p);
 /* Another process's open file of it (it came through a socket): refuses what that refuses to
@@ -133,6 +136,9 @@ void kfd_mm_forking(void); /* copy-on-write is coming for every watched page */
 struct smi_client;
 ssize_t smi_write(struct smi_client *c, const void *buf, size_t n);
 void smi_release(struct smi_client *c);
+/* The stream behind fd, made by pid, whose mask is in a file (-1: it gets one of its own); NULL: no
+ * memory or descriptors. */
+struct smi_client *smi_kept(pid_t pid, bool suser, int events_fd, int fd);
 ssize_t smi_read(struct smi_client *c, void *buf, size_t n);
 
 /* ---- hooks the libc surface gives ----------------------------------------- */
@@ -143,6 +149,7 @@ struct vgpu_files {
 	void (*drm_file_put)(struct drm_file *f);
 	bool (*fd_valid)(int fd);
 	int (*install_smi)(struct smi_client *c, int real_fd);
+	/* flags: O_CLOEXEC, and O_RDWR if it may be written through a mapping */
 	int (*install_dmabuf)(struct gem *g, int flags); /* takes its own reference; fd or -errno */
 	bool (*vma_device)(uint64_t addr, uint64_t len); /* a device mapping lies in the range */
 	struct gem *(*dmabuf_gem)(int fd);               /* with a reference, or NULL */

@@ -173,6 +173,52 @@ void vfd_duplicated(int from, int to)
 		vfile_put(v);
 }
 
+void vfd_each_locked(void (*fn)(int fd, struct vfile *v, void *ctx), void *ctx)
+{
+	pthread_mutex_lock(&lock);
+	for (uint32_t fd = 0, left = vfd_live; left && fd < MAX_FD; fd++) {
+		if (!table[fd])
+			continue;
+		left--;
+		fn((int)fd, table[fd], ctx);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* Another description of the same dma-buf: the same memory here. */
+static struct gem *gem_of_file(uint64_t dev, uint64_t ino)
+{
+	struct gem *g = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0, left = vfd_live; left && i < MAX_FD && !g; i++) {
+		struct vfile *v = table[i];
+
+		left -= v != NULL;
+		if (v && v->kind == VFILE_DMABUF && v->ino == ino && v->dev == dev) {
+			g = v->gem;
+			gem_ref(g);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return g;
+}
+
+static void vfd_unknown(int fd, const struct stat *st)
+{
+	struct gem *g = gem_of_file(st->st_dev, st->st_ino);
+	struct vfile *v = g ? vfile_new(VFILE_DMABUF) : vfile_from_mark(fd);
+
+	if (g && v) {
+		v->gem = g;
+		vgpu_count_dmabuf(1);
+	} else if (g) {
+		gem_unref(g);
+	}
+	if (v && vfd_install(fd, v))
+		vfile_put(v);
+}
+
 void vfd_received(int fd)
 {
 	struct stat st = {0}, other = {0};
@@ -198,6 +244,8 @@ void vfd_received(int fd)
 
 		if (v)
 			vfile_put(v);
+	} else {
+		vfd_unknown(fd, &st);
 	}
 }
 
@@ -255,6 +303,7 @@ struct vfile *vfd_adopt(int fd)
 					       : VFILE_DMABUF);
 	err = v ? 0 : -ENOMEM;
 	if (!err && v->kind == VFILE_DMABUF) {
+		v->oflags = (int)a[3];
 		v->gem = gem_import(&b);
 		err = v->gem ? 0 : -ENOMEM;
 		if (!err)
@@ -335,6 +384,8 @@ int dev_open(enum vfile_kind kind, bool primary, int flags)
 			return -1;
 		}
 	}
+	if (!v->path_only)
+		vfd_mark(fd, v);
 	return fd;
 }
 
@@ -349,6 +400,7 @@ static struct drm_file *files_drm(int fd)
 		return NULL;
 	if (v->kind == VFILE_DRM && v->drm) {
 		f = v->drm;
+		drm_inherited(f);
 		drm_get(f);
 	}
 	vfile_put(v);
@@ -373,6 +425,7 @@ static int files_smi(struct smi_client *c, int fd)
 		free(v);
 		return err;
 	}
+	vfd_mark(fd, v);
 	return fd;
 }
 
@@ -410,6 +463,7 @@ static int files_dmabuf(struct gem *g, int flags)
 
 	if (!v)
 		return -ENOMEM;
+	v->oflags = flags & O_ACCMODE;
 	if (g->bo->shared)
 		return shared_dmabuf(v, g, flags);
 	fd = rawsys2(SYS_memfd_create, "dmabuf", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
@@ -421,6 +475,7 @@ static int files_dmabuf(struct gem *g, int flags)
 	rawsys2(SYS_ftruncate, fd, g->size);
 	gem_ref(g);
 	v->gem = g;
+	vfd_mark((int)fd, v);
 	vgpu_count_dmabuf(1);
 	if (vfd_install((int)fd, v)) {
 		rawsys1(SYS_close, fd);
@@ -428,6 +483,24 @@ static int files_dmabuf(struct gem *g, int flags)
 		return -EMFILE;
 	}
 	return (int)fd;
+}
+
+struct gem *vfile_gem(struct vfile *v)
+{
+	struct gem *g;
+
+	pthread_mutex_lock(&lock);
+	g = v->gem;
+	if (!share_on() && gem_is_inherited(g)) {
+		g = vgpu_device_init() ? NULL : gem_inherited(g);
+		if (g)
+			v->gem = g;
+	}
+	/* One for the file's own object, one for the caller. */
+	if (g)
+		gem_ref(g);
+	pthread_mutex_unlock(&lock);
+	return g;
 }
 
 static struct gem *files_gem(int fd)
@@ -439,10 +512,8 @@ static struct gem *files_gem(int fd)
 		v = vfd_adopt(fd);
 	if (!v)
 		return NULL;
-	if (v->kind == VFILE_DMABUF) {
-		g = v->gem;
-		gem_ref(g);
-	}
+	if (v->kind == VFILE_DMABUF)
+		g = vfile_gem(v);
 	vfile_put(v);
 	return g;
 }

@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/dma-buf.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -57,6 +59,33 @@ static bool changes(const struct vfile *v, unsigned cmd)
 	return false;
 }
 
+/* drivers/dma-buf/dma-buf.c:dma_buf_ioctl. Nothing is ever in flight between CPU and GPU here. */
+static long dmabuf_ioctl(unsigned cmd, void *arg)
+{
+	struct dma_buf_sync sync;
+	char name[32];
+
+	switch (cmd) {
+	case DMA_BUF_IOCTL_SYNC:
+		if (user_read(&sync, (uintptr_t)arg, sizeof(sync)))
+			return -EFAULT;
+		return sync.flags & ~(uint64_t)DMA_BUF_SYNC_VALID_FLAGS_MASK ||
+				       !(sync.flags & DMA_BUF_SYNC_RW)
+			       ? -EINVAL
+			       : 0;
+	case DMA_BUF_SET_NAME_A:
+	case DMA_BUF_SET_NAME_B:
+		for (unsigned i = 0; i < sizeof(name); i++) {
+			if (user_read(&name[i], (uintptr_t)arg + i, 1))
+				return -EFAULT;
+			if (!name[i])
+				return 0;
+		}
+		return -EINVAL;
+	}
+	return -ENOTTY;
+}
+
 static long device_ioctl(struct vfile *v, unsigned cmd, void *arg)
 {
 	if (v->path_only)
@@ -65,9 +94,11 @@ static long device_ioctl(struct vfile *v, unsigned cmd, void *arg)
 	case VFILE_KFD:
 		return kfd_ioctl(&v->kfd, cmd, arg);
 	case VFILE_DRM:
+		drm_inherited(v->drm);
 		return drm_ioctl(v->drm, cmd, arg);
-	case VFILE_SMI:
 	case VFILE_DMABUF:
+		return dmabuf_ioctl(cmd, arg);
+	case VFILE_SMI:
 		return -ENOTTY;
 	}
 	return -ENOTTY;
@@ -86,7 +117,7 @@ HOOK int ioctl(int fd, unsigned long cmd, ...)
 	v = vfd_find(fd);
 	if (__builtin_expect(!v, 1))
 		return REAL(ioctl)(fd, cmd, arg);
-	if (vfs_ioctl((unsigned)cmd) || v->kind == VFILE_DMABUF) {
+	if (vfs_ioctl((unsigned)cmd)) {
 		vfile_put(v);
 		return REAL(ioctl)(fd, cmd, arg);
 	}
@@ -169,6 +200,39 @@ HOOK int dup3(int fd, int to, int flags)
 	return r;
 }
 
+/* The mark of a descriptor is not for its client to see or to spoil. True: *out is the answer. */
+static bool async_owner(int fd, int cmd, void *arg, int *out)
+{
+	int value = (int)(intptr_t)arg;
+	struct vfile *v;
+
+	if (cmd != F_GETSIG && cmd != F_SETSIG && cmd != F_GETOWN && cmd != F_SETOWN)
+		return false;
+	v = vfd_find(fd);
+	if (!v)
+		return false;
+	*out = 0;
+	if (v->path_only) {
+		errno = EBADF;
+		*out = -1;
+	} else if (cmd == F_GETSIG) {
+		*out = v->sig;
+	} else if (cmd == F_GETOWN) {
+		*out = v->owner;
+	} else if (cmd == F_SETSIG && (value < 0 || value > 64)) {
+		errno = EINVAL;
+		*out = -1;
+	} else if (cmd == F_SETSIG) {
+		v->sig = value;
+	} else if (value && kill(value, 0) && errno == ESRCH) {
+		*out = -1;
+	} else {
+		v->owner = value;
+	}
+	vfile_put(v);
+	return true;
+}
+
 HOOK int fcntl(int fd, int cmd, ...)
 {
 	va_list ap;
@@ -178,6 +242,8 @@ HOOK int fcntl(int fd, int cmd, ...)
 	va_start(ap, cmd);
 	arg = va_arg(ap, void *);
 	va_end(ap);
+	if (async_owner(fd, cmd, arg, &r))
+		return r;
 	r = REAL(fcntl)(fd, cmd, arg);
 	if (r >= 0 && vfd_live && (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC))
 		vfd_duplicated(fd, r);
@@ -193,6 +259,8 @@ HOOK int fcntl64(int fd, int cmd, ...)
 	va_start(ap, cmd);
 	arg = va_arg(ap, void *);
 	va_end(ap);
+	if (async_owner(fd, cmd, arg, &r))
+		return r;
 	r = REAL(fcntl64)(fd, cmd, arg);
 	if (r >= 0 && vfd_live && (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC))
 		vfd_duplicated(fd, r);
@@ -212,13 +280,9 @@ static bool device_io(int fd, bool wr, void *buf, size_t n, ssize_t *out)
 	case VFILE_SMI:
 		r = wr ? smi_write(v->smi, buf, n) : smi_read(v->smi, buf, n);
 		break;
-	case VFILE_KFD:
-	case VFILE_DRM:
+	default:
 		r = v->path_only || (v->oflags & O_ACCMODE) == closed ? -EBADF : -EINVAL;
 		break;
-	default:
-		vfile_put(v);
-		return false;
 	}
 	vfile_put(v);
 	if (r < 0) {
@@ -255,14 +319,10 @@ static bool device_iov(int fd, bool wr, const struct iovec *iov, int n, ssize_t 
 {
 	struct vfile *v = vfd_find(fd);
 	ssize_t total = 0, r = 0;
-	bool ours;
 
 	if (__builtin_expect(!v, 1))
 		return false;
-	ours = v->kind != VFILE_DMABUF;
 	vfile_put(v);
-	if (!ours)
-		return false;
 	for (int i = 0; i < n; i++) {
 		if (!device_io(fd, wr, iov[i].iov_base, iov[i].iov_len, &r) || r < 0)
 			break;
@@ -298,8 +358,6 @@ static bool device_io_at(int fd, bool wr, off_t off, ssize_t *out)
 		return false;
 	kind = v->kind;
 	vfile_put(v);
-	if (kind == VFILE_DMABUF)
-		return false;
 	if (off >= 0 && kind != VFILE_SMI)
 		return device_io(fd, wr, NULL, 0, out);
 	errno = off < 0 ? EINVAL : ESPIPE;
@@ -345,7 +403,7 @@ HOOK ssize_t pwritev(int fd, const struct iovec *iov, int n, off_t off)
 	return device_io_at(fd, true, off, &r) ? r : REAL(pwritev)(fd, iov, n, off);
 }
 
-/* Descriptors that arrive are ours if they are the same open file as one we know. */
+/* Descriptors that arrive are ours if they are the same open file as one we know, or are marked. */
 void fds_received(struct msghdr *m)
 {
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
@@ -367,8 +425,7 @@ HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 	ssize_t r = REAL(recvmsg)(fd, m, flags);
 	int saved = errno;
 
-	if (r < 0 || !m->msg_control ||
-	    (!__atomic_load_n(&vfd_live, __ATOMIC_RELAXED) && !share_on()))
+	if (r < 0 || !m->msg_control)
 		return r;
 	fds_received(m);
 	errno = saved;

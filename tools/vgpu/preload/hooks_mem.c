@@ -27,6 +27,19 @@ static bool range_goes(void *addr, size_t len)
 	return watched;
 }
 
+/* drivers/dma-buf/dma-buf.c:dma_buf_mmap_internal */
+static int dmabuf_mmap(struct vfile *v, uint64_t len, uint64_t off, struct vma_backing *b)
+{
+	struct gem *g = vfile_gem(v);
+	int err;
+
+	if (!g)
+		return -ENOMEM;
+	err = gem_mmap(g, PAGE_UP(len), off, b);
+	gem_unref(g);
+	return err;
+}
+
 static void *device_mmap(struct vfile *v, void *addr, size_t len, int prot, int flags, off_t off)
 {
 	struct vma_backing b;
@@ -43,11 +56,6 @@ static void *device_mmap(struct vfile *v, void *addr, size_t len, int prot, int 
 		errno = EINVAL;
 		return MAP_FAILED;
 	}
-	/* A dma-buf is mapped as the buffer it is, for reading and writing. */
-	if (v->kind == VFILE_DMABUF) {
-		err = gem_mmap(v->gem, n, (uint64_t)off, &b);
-		goto backed;
-	}
 	/* The VFS wants write access for shared writable and read access for all mappings. */
 	if ((v->oflags & O_ACCMODE) == O_WRONLY ||
 	    ((v->oflags & O_ACCMODE) == O_RDONLY && (prot & PROT_WRITE) &&
@@ -55,9 +63,11 @@ static void *device_mmap(struct vfile *v, void *addr, size_t len, int prot, int 
 		errno = EACCES;
 		return MAP_FAILED;
 	}
-	err = v->kind == VFILE_KFD ? kfd_mmap(v->kfd, len, (uint64_t)off, &b)
-				   : drm_mmap(v->drm, len, (uint64_t)off, &b);
-backed:
+	if (v->kind == VFILE_DRM)
+		drm_inherited(v->drm);
+	err = v->kind == VFILE_KFD   ? kfd_mmap(v->kfd, len, (uint64_t)off, &b)
+	      : v->kind == VFILE_DRM ? drm_mmap(v->drm, len, (uint64_t)off, &b)
+				     : dmabuf_mmap(v, len, (uint64_t)off, &b);
 	/* TTM refuses copy-on-write mappings of buffers. */
 	if (!err && b.kind == VMA_BO && (flags & MAP_TYPE) == MAP_PRIVATE && (prot & PROT_WRITE)) {
 		vma_dropped(&b);

@@ -12,10 +12,23 @@
 #include "count/count.h"
 #include "drm/gem.h"
 #include "isa/jit.h"
+#include "share/share.h"
 #include "vm/rawsys.h"
+
+static void holds_memory(int fd, struct vfile *v, void *ctx)
+{
+	(void)fd;
+	if ((v->kind == VFILE_DRM && v->drm) || v->kind == VFILE_DMABUF)
+		*(bool *)ctx = true;
+}
 
 static void forked(void)
 {
+	bool keep = false;
+
+	/* Render nodes and dma-bufs stay usable in the child, with the parent's memory. */
+	vfd_each_locked(holds_memory, &keep);
+	vm_pools_keep_parent(keep && !share_on());
 	vma_after_fork();
 	tree_after_fork();
 	count_forked();

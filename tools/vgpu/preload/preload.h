@@ -51,6 +51,7 @@ struct vfile {
 	bool path_only;  /* O_PATH: names the node, opens nothing */
 	bool primary;    /* card0 */
 	int oflags;
+	int sig, owner;    /* what the client set for asynchronous input (F_SETSIG, F_SETOWN) */
 	uint64_t ino, dev; /* of the kernel's file behind it: tells a reused number */
 	bool named;        /* shared device: the daemon knows the inode */
 	union {
@@ -91,6 +92,25 @@ void vfd_init(void);                                  /* fills vgpu_files */
 
 /* Another process's file that came to us without a socket (inherited over exec): one of ours now. */
 struct vfile *vfd_adopt(int fd);
+struct gem *vfile_gem(struct vfile *v); /* of a dma-buf, with a reference; NULL: memory is gone */
+/* Calls fn for each fd of ours, with the table locked. */
+void vfd_each_locked(void (*fn)(int fd, struct vfile *v, void *ctx), void *ctx);
+
+/* ---- descriptors of other images and processes (carry.c) ------------------- */
+
+/* What was made for the next image, to be closed when there is none after all. */
+struct kept {
+	int fd[80];
+	unsigned n;
+};
+/* Describes the inheritable descriptors of ours for a program that begins now; in_place: it replaces
+ * this one. False: there are none, and nothing is to be ended. */
+bool kept_begin(struct kept *k, bool in_place);
+void kept_end(struct kept *k);
+/* Marks fd, whose description is new, for processes that receive it. */
+void vfd_mark(int fd, const struct vfile *v);
+/* What a received descriptor with a mark is here, or NULL. */
+struct vfile *vfile_from_mark(int fd);
 
 /* open() of a device node: fd or -1 with errno. */
 int dev_open(enum vfile_kind kind, bool primary, int flags);

@@ -37,7 +37,10 @@ static struct {
 	uint32_t next_id;
 	uint64_t tables; /* bytes of page tables, all of them in VRAM */
 	struct pool pool[VM_POOL_COUNT];
-} P = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+	int parent_fd;
+} P = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .parent_fd = -1};
+
+static bool keep_parent;
 
 static void pools_release(void)
 {
@@ -60,8 +63,28 @@ static void forked(void)
 	pthread_mutex_init(&P.lock, NULL);
 	P.alias = NULL;
 	P.tables = 0;
+	if (P.fd >= 0 && keep_parent) {
+		if (P.parent_fd >= 0)
+			rawsys1(SYS_close, P.parent_fd);
+		P.parent_fd = P.fd;
+		P.fd = -1;
+	}
 	pools_release();
 	vm_readers_forked();
+}
+
+int vm_pools_parent_fd(void)
+{
+	return P.parent_fd;
+}
+
+void vm_pools_keep_parent(bool keep)
+{
+	keep_parent = keep;
+	if (keep || P.parent_fd < 0)
+		return;
+	rawsys1(SYS_close, P.parent_fd);
+	P.parent_fd = -1;
 }
 
 static int hole_insert(struct pool *p, size_t at, uint64_t off, uint64_t len)

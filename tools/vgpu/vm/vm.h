@@ -72,6 +72,9 @@ struct vm_bo {
 int vm_pools_init(uint64_t vram_bytes, uint64_t gtt_bytes);
 void vm_pools_fini(void);
 int vm_pools_fd(void);
+/* In a forked child: the parent's, while it is kept for what descriptors of the child refer to. */
+int vm_pools_parent_fd(void);
+void vm_pools_keep_parent(bool keep); /* asked in the child, before it comes to the pools */
 /* Reserves and zeroes size bytes. -ENOMEM when the pool has no hole of that size. */
 int vm_bo_alloc(enum vm_pool_id pool, uint64_t size, struct vm_bo **out);
 /* A buffer of a shared device, number and offset from its daemon, which this side gives back. */
