@@ -141,6 +141,14 @@ MOST        ?= 64
 check-delay: all tests ## programs that wait are the same with delayed memory (minutes)
 	@scripts/check-delay.sh $(DELAY_SEEDS) $(MOST)
 
+.PHONY: check-manual
+check-manual: all $(B)/tests/isa_vectors ## own instruction vectors, also compiled and in lock step (long); TABLES=folder makes them anew
+	@[ -z "$(TABLES)" ] || { tests/manual/vectors.py "$(TABLES)" $(B)/manual.json && \
+		cmp $(B)/manual.json tests/data/manual/alu.json; }
+	$(B)/tests/isa_vectors tests/data/manual/alu.json
+	$(B)/tests/isa_vectors --jit tests/data/manual/alu.json
+	$(B)/tests/isa_vectors --lockstep tests/data/manual/alu.json
+
 check-unit: tests-unit ## the host-only tests alone
 	@tests/run.sh unit
 

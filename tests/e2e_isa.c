@@ -37,6 +37,32 @@ Test(e2e_isa, public_vectors)
 	cr_assert(rc == 0 && failed == 0 && passed == 392, "%s", last);
 }
 
+/* Vectors out of the manual's pseudocode (tests/manual/vectors.py); some of them compiled and in lock
+ * step, all of them in `make check-manual`. */
+static void manual(const char *how, unsigned want)
+{
+	unsigned passed = 0, failed = 1;
+	char command[400], last[400];
+	int rc;
+
+	snprintf(command, sizeof(command), "build/tests/isa_vectors %s tests/data/manual/alu.json",
+		 how);
+	rc = run(command, last, sizeof(last));
+	cr_assert(sscanf(last, "%u passed, %u failed", &passed, &failed) == 2, "%s", last);
+	cr_assert(rc == 0 && failed == 0 && passed == want, "%s", last);
+}
+
+Test(e2e_isa, manual_vectors)
+{
+	manual("", 157);
+}
+
+Test(e2e_isa, manual_vectors_compiled)
+{
+	manual("--jit --part 3/40", 4);
+	manual("--lockstep --part 20/40", 4);
+}
+
 /* The same bodies compiled, half of them in each of two tests that run side by side. */
 static void compiled(unsigned part)
 {

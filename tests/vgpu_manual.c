@@ -340,6 +340,104 @@ Test(vgpu_manual, scalar_addresses)
 	cr_assert_eq(M.w->s[0], 3u);
 }
 
+/* K is the literal: second factor of fmamk, addend of fmaak. */
+Test(vgpu_manual, fma_with_a_literal)
+{
+	all(1, 0x7fff4200); /* f16 3 */
+	all(2, 0x7fff4000); /* f16 2 */
+	all(3, 0x40400000);
+	all(4, 0x40000000);
+	all(5, 0x77770000);
+	all(6, 0x77770000);
+	e_vop2(ISA_V_FMAAK_F16, 5, V(1), 2);
+	m_put(0x3c00);
+	e_vop2(ISA_V_FMAMK_F16, 6, V(1), 2);
+	m_put(0x4400);
+	e_vop2(ISA_V_FMAAK_F32, 7, V(3), 4);
+	m_put(0x3f800000);
+	e_vop2(ISA_V_FMAMK_F32, 8, V(3), 4);
+	m_put(0x40800000);
+	M.w->s[0] = 0x40400000;
+	M.w->s[1] = 0x40000000;
+	m_put(0x80000000 | m_opcode(ISA_S_FMAAK_F32) << 23 | 2 << 16 | 1 << 8 | 0);
+	m_put(0x3f800000);
+	m_put(0x80000000 | m_opcode(ISA_S_FMAMK_F32) << 23 | 3 << 16 | 1 << 8 | 0);
+	m_put(0x40800000);
+	m_run_ok();
+	is(5, 0x77774700); /* 3 * 2 + 1 */
+	is(6, 0x77774b00); /* 3 * 4 + 2 */
+	is(7, 0x40e00000);
+	is(8, 0x41600000);
+	cr_assert(M.w->s[2] == 0x40e00000 && M.w->s[3] == 0x41600000);
+}
+
+/* Source 0 of lane 1 or 2 of the quad, P0 of its lane 0. */
+Test(vgpu_manual, interpolation)
+{
+	static const struct {
+		unsigned op;
+		bool half;
+	} rows[] = {
+		{ISA_V_INTERP_P10_F32, false},        {ISA_V_INTERP_P2_F32, false},
+		{ISA_V_INTERP_P10_F16_F32, true},     {ISA_V_INTERP_P2_F16_F32, true},
+		{ISA_V_INTERP_P10_RTZ_F16_F32, true}, {ISA_V_INTERP_P2_RTZ_F16_F32, true},
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		bool p2 = i & 1;
+
+		/* sixteenths and whole numbers: exact in every format */
+		for (unsigned l = 0; l < 32; l++) {
+			float a = 1 + (float)(l & 15) / 16, b = 2, c = (float)l;
+			_Float16 ha = (_Float16)a, hc = (_Float16)c;
+
+			m_v(1)[l] = m_v(3)[l] = 0;
+			memcpy(&m_v(1)[l], rows[i].half ? (void *)&ha : &a, rows[i].half ? 2 : 4);
+			memcpy(&m_v(2)[l], &b, 4);
+			memcpy(&m_v(3)[l], rows[i].half && !p2 ? (void *)&hc : &c,
+			       rows[i].half && !p2 ? 2 : 4);
+			m_v(4)[l] = 0x5555aaaa;
+		}
+		m_put(0xcd000000 | m_opcode(rows[i].op) << 16 | 4);
+		m_put(V(3) << 18 | V(2) << 9 | V(1));
+		m_run_ok();
+		for (unsigned l = 0; l < 32; l++) {
+			unsigned from = (l & ~3u) + (p2 ? 2 : 1), at0 = p2 ? l : l & ~3u;
+			float want = (1 + (float)(from & 15) / 16) * 2 + (float)at0;
+			uint32_t bits = 0x5555aaaa;
+			_Float16 h = (_Float16)want;
+
+			memcpy(&bits, p2 && rows[i].half ? (void *)&h : &want,
+			       p2 && rows[i].half ? 2 : 4);
+			cr_assert_eq(m_v(4)[l], bits, "%s lane %u: %#x, not %#x",
+				     isa_op_name(rows[i].op), l, m_v(4)[l], bits);
+		}
+	}
+	/* where it is not: cut off, or to nearest */
+	all(1, 0x3c00);
+	all(2, 0x3a000000); /* 2^-11 */
+	all(3, 0x3f801000); /* 1 + 2^-11 */
+	all(4, 0);
+	all(5, 0);
+	m_put(0xcd000000 | m_opcode(ISA_V_INTERP_P2_RTZ_F16_F32) << 16 | 4);
+	m_put(V(3) << 18 | V(2) << 9 | V(1));
+	all(3, 0x3f801800);
+	m_put(0xcd000000 | m_opcode(ISA_V_INTERP_P2_F16_F32) << 16 | 5);
+	m_put(V(3) << 18 | V(2) << 9 | V(1));
+	m_run_ok();
+	is(4, 0x3c01); /* 1 + 1.25 * 2^-10 */
+	is(5, 0x3c01);
+	all(3, 0x3f803000); /* 1 + 1.5 * 2^-10; the sum 1 + 2 * 2^-10 */
+	all(2, 0x39c00000); /* 0.75 * 2^-11 */
+	m_put(0xcd000000 | m_opcode(ISA_V_INTERP_P2_RTZ_F16_F32) << 16 | 4);
+	m_put(V(3) << 18 | V(2) << 9 | V(1));
+	m_put(0xcd000000 | m_opcode(ISA_V_INTERP_P2_F16_F32) << 16 | 5);
+	m_put(V(3) << 18 | V(2) << 9 | V(1));
+	m_run_ok();
+	is(4, 0x3c01); /* 1.875 cut */
+	is(5, 0x3c02);
+}
+
 static void setup64(void)
 {
 	m_init(true);

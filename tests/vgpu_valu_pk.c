@@ -521,7 +521,8 @@ Test(valu_pk, wmma_integer)
  * -------------------------------------------------------------------------------- */
 
 extern isa_sem sem_V_EXP_F32, sem_V_LOG_F32, sem_V_RCP_F32, sem_V_RSQ_F32, sem_V_SQRT_F32,
-	sem_V_SIN_F32, sem_V_COS_F32, sem_V_EXP_F16, sem_V_RCP_F16, sem_V_SIN_F16, sem_V_RSQ_F64;
+	sem_V_SIN_F32, sem_V_COS_F32, sem_V_EXP_F16, sem_V_RCP_F16, sem_V_SIN_F16, sem_V_RSQ_F64,
+	sem_V_LOG_F16, sem_V_RSQ_F16, sem_V_COS_F16, sem_V_SQRT_F16;
 
 static double m_exp(double a)
 {
@@ -617,11 +618,13 @@ Test(valu_pk, transcendentals_f16)
 	static const struct {
 		isa_sem *sem;
 		double (*ref)(double a);
-	} f[] = {{sem_V_EXP_F16, m_exp}, {sem_V_RCP_F16, m_rcp}, {sem_V_SIN_F16, m_sin}};
+	} f[] = {{sem_V_EXP_F16, m_exp},  {sem_V_RCP_F16, m_rcp}, {sem_V_SIN_F16, m_sin},
+		 {sem_V_LOG_F16, m_log},  {sem_V_RSQ_F16, m_rsq}, {sem_V_COS_F16, m_cos},
+		 {sem_V_SQRT_F16, m_sqrt}};
 	struct isa_insn in = vop(40);
 
 	setup_wave(false);
-	for (unsigned k = 0; k < 3; k++)
+	for (unsigned k = 0; k < sizeof(f) / sizeof(*f); k++)
 		for (unsigned h = 0; h < 65536; h += 32) {
 			for (unsigned l = 0; l < 32; l++)
 				vreg(0, 10)[l] = h + l;

@@ -3,7 +3,8 @@
  * On the interpreter, or with the body compiled (--jit), or both at once, compared block by block
  * (--lockstep); pro and epi, which are the same for most, are interpreted. A vector whose body the
  * compiler refuses fails. --delay: interpreted with memory that answers up to MOST instructions late
- * (isa/delay.h); a vector that uses a register before it has waited for it fails. --part: every Nth vector, from the Ith on.
+ * (isa/delay.h); a vector that uses a register before it has waited for it fails. --part: every Nth
+ * vector, from the Ith on.
  *
  * FILE is JSON: {"meta": {...}, "vectors": [{"id", "kind", "lanes", "pro", "body", "epi", "out",
  * "checked", "addr_dep", "exact", "tol", "out_reg"}]}. A vector is one workgroup of `lanes`
@@ -11,6 +12,11 @@
  * of a zeroed output buffer, v0 the thread number, 64 KiB of zeroed LDS, 64 KiB of scratch per
  * lane, MODE 0xc0 (f32 denormals flushed) with DX10_CLAMP and IEEE. The dwords named in `checked`
  * must come out as in `out`: bit for bit where `exact`, else within `tol`.
+ *
+ * Our own files (tests/manual) have members more, all optional. Beside "vectors", "pro": that of the
+ * vectors without one; "in": what the buffer holds from byte 65536 on. In a vector, "mode": its MODE;
+ * "all": every dword of `out` is checked; "nans": dwords where one NaN (of f32 or of f16 halves) is as
+ * good as another; "what": [dword, text] from which dword on whose results lie.
  *
  * Prints the vectors that fail and closes with "N passed, N failed". Exit status 1 if any failed.
  */
@@ -31,6 +37,8 @@ enum {
 	NVGPR = 256,
 	MAX_WAVES = 2,
 	OUT_BYTES = 1 << 20,
+	IN_AT = 64 << 10,
+	IN_BYTES = 64 << 10,
 	CODE_BYTES = 64 << 10,
 	BUDGET = 1000000,
 };
@@ -50,6 +58,10 @@ struct machine {
 	struct vm_port vmem, smem, imem;
 	struct isa_exec x;
 	struct isa_wave *wave[MAX_WAVES];
+	const char *pro; /* the file's; NULL: none */
+	uint8_t in[IN_BYTES];
+	unsigned in_bytes;
+	uint32_t mode;
 	unsigned most; /* --delay; 0: none */
 	uint64_t seed;
 };
@@ -130,7 +142,7 @@ static void wave_start(struct machine *m, unsigned i, unsigned lanes)
 	w->exec = here == 32 ? 0xffffffffu : (1u << here) - 1;
 	w->s[0] = (uint32_t)KERNARG_VA;
 	w->s[1] = (uint32_t)(KERNARG_VA >> 32);
-	w->mode = MODE;
+	w->mode = m->mode;
 	w->flat_scratch = SCRATCH_VA + (uint64_t)i * SCRATCH_LANE * 32;
 	w->scratch_lane_bytes = SCRATCH_LANE;
 	w->lds_size = LDS_BYTES;
@@ -167,7 +179,7 @@ static const char *stopped(struct machine *m, const struct isa_wave *w, char *wh
 static const char *run(struct machine *m, const struct part *part, unsigned lanes,
 		       enum jit_mode mode, char *why, size_t n)
 {
-	static const struct jit_shape shape = {.nvgpr = NVGPR, .mode = MODE};
+	const struct jit_shape shape = {.nvgpr = NVGPR, .mode = m->mode};
 	struct jit_kernel *jit = NULL;
 	unsigned waves = (lanes + 31) / 32, ended = 0, waiting = 0, at[MAX_WAVES] = {0};
 
@@ -277,6 +289,24 @@ static double tolerance(json_t *v)
 	return worst > 0 ? worst : 1e-6; /* an inequality: the value itself, rounding aside */
 }
 
+static bool f32_nan(uint32_t u)
+{
+	return (u & 0x7fffffff) > 0x7f800000;
+}
+
+static bool same_half(uint32_t a, uint32_t b)
+{
+	a &= 0xffff;
+	b &= 0xffff;
+	return a == b || ((a & 0x7fff) > 0x7c00 && (b & 0x7fff) > 0x7c00);
+}
+
+/* Equal, or NaN where NaN was wanted. */
+static bool equal_or_nan(uint32_t a, uint32_t b)
+{
+	return (f32_nan(a) && f32_nan(b)) || (same_half(a, b) && same_half(a >> 16, b >> 16));
+}
+
 static bool contains(json_t *array, unsigned dword)
 {
 	json_t *e;
@@ -284,6 +314,37 @@ static bool contains(json_t *array, unsigned dword)
 
 	json_array_foreach(array, i, e) if (json_integer_value(e) == (json_int_t)dword) return true;
 	return false;
+}
+
+/* Which instruction's result dword d is; "" unless the file says. */
+static const char *what(json_t *v, unsigned d)
+{
+	json_t *list = json_object_get(v, "what"), *e;
+	const char *name = "";
+	size_t i;
+
+	json_array_foreach(list, i, e)
+	{
+		if (json_integer_value(json_array_get(e, 0)) > (json_int_t)d)
+			break;
+		name = json_string_value(json_array_get(e, 1));
+	}
+	return name ? name : "";
+}
+
+/* NULL if dword d is as it should be. */
+static const char *check(json_t *v, const uint32_t *got, const uint32_t *want, unsigned d,
+			 unsigned lanes, char *why, size_t n)
+{
+	bool exact = json_is_true(json_object_get(v, "exact"));
+
+	if (exact ? got[d] == want[d] : within(got, want, d, lanes, tolerance(v)))
+		return NULL;
+	if (equal_or_nan(got[d], want[d]) && contains(json_object_get(v, "nans"), d))
+		return NULL;
+	snprintf(why, n, "dword %u is 0x%08x, wanted 0x%08x%s %s", d, got[d], want[d],
+		 exact ? "" : " within tolerance", what(v, d));
+	return why;
 }
 
 /* NULL if the vector passes, else what is wrong. */
@@ -296,10 +357,9 @@ static const char *vector(struct machine *m, json_t *v, enum jit_mode mode, char
 	static const uint32_t endpgm = 0xbfb00000;
 	struct part part[3];
 	const char *const parts[] = {"pro", "body", "epi"};
-	bool exact = json_is_true(json_object_get(v, "exact"));
 	const uint32_t *got = (const uint32_t *)(const void *)m->out;
 	uint64_t out_va = OUT_VA;
-	double tol = tolerance(v);
+	const char *bad;
 	size_t i;
 
 	if (!kind || !lanes || lanes > 32 * MAX_WAVES)
@@ -307,9 +367,16 @@ static const char *vector(struct machine *m, json_t *v, enum jit_mode mode, char
 	memset(m->code, 0, CODE_BYTES);
 	memset(m->out, 0, OUT_BYTES);
 	memset(m->lds, 0, LDS_BYTES);
+	memcpy(m->out + IN_AT, m->in, m->in_bytes);
+	m->mode = json_object_get(v, "mode")
+			  ? (uint32_t)json_integer_value(json_object_get(v, "mode"))
+			  : MODE;
 	memcpy(m->kernarg, &out_va, sizeof(out_va));
 	for (unsigned k = 0; k < 3; k++) {
 		const char *hex = json_string_value(json_object_get(v, parts[k]));
+
+		if (!hex && !k)
+			hex = m->pro;
 
 		part[k].start = at;
 		at += from_hex(hex ? hex : "", m->code + at, CODE_BYTES - 256 - at);
@@ -334,11 +401,14 @@ static const char *vector(struct machine *m, json_t *v, enum jit_mode mode, char
 
 		if (d >= dwords || contains(addr_dep, d))
 			continue;
-		if (exact ? got[d] == want[d] : within(got, want, d, lanes, tol))
-			continue;
-		snprintf(why, n, "dword %u is 0x%08x, wanted 0x%08x%s", d, got[d], want[d],
-			 exact ? "" : " within tolerance");
-		return why;
+		bad = check(v, got, want, d, lanes, why, n);
+		if (bad)
+			return bad;
+	}
+	for (unsigned d = 0; d < dwords && json_is_true(json_object_get(v, "all")); d++) {
+		bad = check(v, got, want, d, lanes, why, n);
+		if (bad)
+			return bad;
 	}
 	return NULL;
 }
@@ -385,6 +455,11 @@ int main(int argc, char **argv)
 			fprintf(stderr, "isa_vectors: %s: %s\n", argv[i], err.text);
 			return 2;
 		}
+		m.pro = json_string_value(json_object_get(file, "pro"));
+		m.in_bytes = json_object_get(file, "in")
+				     ? from_hex(json_string_value(json_object_get(file, "in")),
+						m.in, sizeof(m.in))
+				     : 0;
 		json_array_foreach(json_object_get(file, "vectors"), k, v)
 		{
 			const char *bad;

@@ -12,6 +12,12 @@ static inline void cmpx_out(struct valu *v, uint32_t bits)
 	isa_set_exec(v->x, bits & v->exec);
 }
 
+static inline void cmp_dpp(struct valu *v)
+{
+	if (v->in->dpp_kind != DPP_NONE)
+		valu_src(v, 0, K_B32);
+}
+
 /* One comparison as v_cmp and v_cmpx. BITS: 32 bits, after the operands a and b. */
 #define CMP_PAIR(OP, TYPE, BEGIN, A, B, BITS)                                                      \
 	VALU_SEM(V_CMP_##OP##_##TYPE)                                                              \
@@ -68,7 +74,8 @@ static inline uint32_t bits64(v32l m)
 	CMP_PAIR(OP, I64, BEGIN_64, const v32l a = (v32l)valu_src64(&v, 0, false),                 \
 		 const v32l b = (v32l)valu_src64(&v, 1, false), bits64(E))
 
-#define CMP_CONST(TYPE, BEGIN, OP, BITS) CMP_PAIR(OP, TYPE, BEGIN, (void)0, (void)0, BITS)
+/* The operands do not matter, but where DPP lets the lane be written. */
+#define CMP_CONST(TYPE, BEGIN, OP, BITS) CMP_PAIR(OP, TYPE, BEGIN, (void)0, cmp_dpp(&v), BITS)
 
 #define CMP_ORDER(CMP)                                                                             \
 	CMP(LT, a < b)                                                                             \

@@ -221,15 +221,15 @@ VOP_F16(V_CEIL_F16, 1, __builtin_elementwise_ceil(a))
 VOP_F16(V_FLOOR_F16, 1, __builtin_elementwise_floor(a))
 VOP_F16(V_RNDNE_F16, 1, __builtin_elementwise_roundeven(a))
 
-/* The difference is exact in f32; 0x3bff bounds it. */
-static inline v32f fract16(v32f a)
+/* 0x3bff bounds the difference. */
+static inline v32f fract16(v32f a, bool down)
 {
-	v32f r = a - __builtin_elementwise_floor(a), top = splatf(0x1.ffcp-1f);
+	v32f r = f16_sum(a, -__builtin_elementwise_floor(a), down), top = splatf(0x1.ffcp-1f);
 
 	return fsel(r > top, top, r);
 }
 
-VOP_F16(V_FRACT_F16, 1, fract16(a))
+VOP_F16(V_FRACT_F16, 1, fract16(a, valu_down16(&v)))
 
 /* Every f16 is normal in f32. */
 static inline v32i finite_nonzero(v32f a)

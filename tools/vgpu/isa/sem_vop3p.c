@@ -104,17 +104,18 @@ static inline v32u pk_half(const struct valu *v, v32f r)
 	if (v->in->clamp)
 		r = valu_clamp01(v, r);
 	h = f32_to_f16_rnd(&r, valu_round64(v->x));
-	return valu_denorm64(v->x) & 2 ? h : flush16(h);
+	return v->selects || valu_denorm64(v->x) & 2 ? h : flush16(h);
 }
 
 /* SEL(0/1), NEG(0/1): op_sel-like and neg-like bits of the low and high half. */
-#define PK_F16(NAME, N, CONV, SEL0, SEL1, NEG0, NEG1, ...)                                         \
+#define PK_F16(NAME, N, PICKS, CONV, SEL0, SEL1, NEG0, NEG1, ...)                                  \
 	VALU_SEM(NAME)                                                                             \
 	{                                                                                          \
 		struct valu v;                                                                     \
 		v32u r[2];                                                                         \
                                                                                                    \
 		valu_begin(&v, x, in, MODS_PK_FLT, MODE_F64, 0);                                   \
+		v.selects = PICKS;                                                                 \
 		const v32u s0 = *valu_src(&v, 0, K_PF16);                                          \
 		const v32u s1 = *valu_src(&v, 1, K_PF16);                                          \
 		const v32u s2 = (N) > 2 ? *valu_src(&v, 2, K_PF16) : s0;                           \
@@ -130,16 +131,17 @@ static inline v32u pk_half(const struct valu *v, v32f r)
 		valu_out(&v, K_PF16, r[0] | r[1] << 16);                                           \
 	}
 
-#define VOP_PK_F16(NAME, N, CONV, ...)                                                             \
-	PK_F16(NAME, N, CONV, in->op_sel, in->op_sel_hi, in->neg, in->neg_hi, __VA_ARGS__)
+#define VOP_PK_F16(NAME, N, PICKS, CONV, ...)                                                      \
+	PK_F16(NAME, N, PICKS, CONV, in->op_sel, in->op_sel_hi, in->neg, in->neg_hi, __VA_ARGS__)
 
-VOP_PK_F16(V_PK_ADD_F16, 2, f16_to_f32, v.plain ? a + b : f16_sum(a, b, valu_down16(&v)))
-VOP_PK_F16(V_PK_MUL_F16, 2, f16_to_f32, a *b)
-VOP_PK_F16(V_PK_FMA_F16, 3, f16_to_f32, f16_fma(a, b, c, valu_down16(&v)))
-VOP_PK_F16(V_PK_MIN_F16, 2, f16_widen, f32_min(a, b, valu_ieee(x)))
-VOP_PK_F16(V_PK_MAX_F16, 2, f16_widen, f32_max(a, b, valu_ieee(x)))
+VOP_PK_F16(V_PK_ADD_F16, 2, false, f16_to_f32, v.plain ? a + b : f16_sum(a, b, valu_down16(&v)))
+VOP_PK_F16(V_PK_MUL_F16, 2, false, f16_to_f32, a *b)
+VOP_PK_F16(V_PK_FMA_F16, 3, false, f16_to_f32, f16_fma(a, b, c, valu_down16(&v)))
+VOP_PK_F16(V_PK_MIN_F16, 2, true, f16_widen, f32_min(a, b, valu_ieee(x)))
+VOP_PK_F16(V_PK_MAX_F16, 2, true, f16_widen, f32_max(a, b, valu_ieee(x)))
 /* A VOP2: low halves make the low result, high halves the high one. */
-PK_F16(V_PK_FMAC_F16, 3, f16_to_f32, 0, 7, in->neg, in->neg, f16_fma(a, b, c, valu_down16(&v)))
+PK_F16(V_PK_FMAC_F16, 3, false, f16_to_f32, 0, 7, in->neg, in->neg,
+       f16_fma(a, b, c, valu_down16(&v)))
 
 /* ---- mixed fma -------------------------------------------------------------------------- */
 

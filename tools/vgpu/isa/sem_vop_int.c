@@ -491,7 +491,9 @@ VALU_SEM(V_MQSAD_U32_U8)
 	const v32q a = valu_src64(&v, 0, false);
 	const v32u b = *valu_src(&v, 1, K_B32);
 
-	for (unsigned k = 0; k < 4; k++) {
+	/* Unrolled: compiled code keeps registers out of memory only if no address is computed. */
+	_Pragma("clang loop unroll(full)") for (unsigned k = 0; k < 4; k++)
+	{
 		/* Source 2 is four registers, or a constant in the lowest dword. */
 		v32u c = in->src[2] >= OPR_VGPR0 ? *isa_vgpr(x, in->src[2] + k)
 			 : in->src[2] < OPR_NULL ? splat(x->w->s[in->src[2] + k])
@@ -500,6 +502,6 @@ VALU_SEM(V_MQSAD_U32_U8)
 
 		r[k] = add_u32(msad_u8(window(a, k), b), c, in->clamp);
 	}
-	for (unsigned k = 0; k < 4; k++)
-		valu_write(isa_vgpr(x, in->dst + k), v.exec, r[k]);
+	_Pragma("clang loop unroll(full)") for (unsigned k = 0; k < 4; k++)
+		isa_vwrite(x, in->dst + k, v.exec, r[k]);
 }
