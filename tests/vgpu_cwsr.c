@@ -110,6 +110,18 @@ static const uint32_t P_LONG[] = {
 	0x30040082, 0x4a040407, 0xdc6a0000, 0x00040102, 0xbfb00000,
 };
 
+/* Loads v15 and stores v0 without ever waiting for either, then waits for out[0]
+ *	s_load_b64 s[4:5], s[0:1], 0x0;  v_and_b32 v0, 0x3ff, v0;  v_lshlrev_b32 v1, 2, v0
+ *	v_mov_b32 v15, 0;  s_waitcnt lgkmcnt(0);  global_load_b32 v15, v1, s[4:5] offset:256
+ *	global_store_b32 v1, v0, s[4:5] offset:512
+ * L:	s_load_b32 s6, s[4:5], 0x0 glc;  s_waitcnt lgkmcnt(0);  s_cmp_eq_u32 s6, 0
+ *	s_cbranch_scc1 L;  s_endpgm */
+static const uint32_t P_NO_WAIT[] = {
+	0xf4040100, 0xf8000000, 0x360000ff, 0x000003ff, 0x30020082, 0x7e1e0280,
+	0xbf89fc07, 0xdc520100, 0x0f040001, 0xdc6a0200, 0x00040001, 0xf4004182,
+	0xf8000000, 0xbf89fc07, 0xbf068006, 0xbfa2fffb, 0xbfb00000,
+};
+
 enum {
 	AREA = 0x20000000,
 	CTL = 0x4000,
@@ -668,6 +680,28 @@ Test(vgpu_cwsr, without_an_answer_from_mes)
 	cr_assert(cp_queue_mapped(queue), "it is still there");
 	cr_assert_eq(vgpu_rule_set("mes_remove_queue", true), 0);
 	vgpu_config.clock_virtual = false;
+}
+
+/* What is on its way to a wave that is saved (isa/delay.h) arrives first: in the area, and in memory. */
+Test(vgpu_cwsr, delayed_memory_arrives_before_the_save)
+{
+	uint64_t k = KERNEL(P_NO_WAIT);
+	struct packet p = packet(k, 32, 32, sig(0, 1));
+
+	vgpu_config.delay = 1000000;
+	for (unsigned t = 0; t < 32; t++)
+		data[64 + t] = 1000 + t;
+	kernargs(DATA, 0);
+	submit(&p);
+	off_at(k, 11, 16, 1);
+	for (unsigned t = 0; t < 32; t++) {
+		cr_assert_eq(vgpr(&waves[0], 15, t), 1000 + t);
+		cr_assert_eq(data[128 + t], t);
+	}
+	data[0] = 1;
+	cr_assert_eq(cp_queue_map(queue), 0);
+	cr_assert(WAIT_FOR(value(0) == 0));
+	vgpu_config.delay = 0;
 }
 
 /* ---- many ------------------------------------------------------------------- */

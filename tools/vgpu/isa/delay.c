@@ -295,7 +295,7 @@ static unsigned count(struct isa_delay *d, unsigned counter)
 	return n;
 }
 
-/* One of those of a counter that may end next, by lot. */
+/* One of those of a counter that may end next, by lot; d->n if there is none. */
 static unsigned candidate(struct isa_delay *d, unsigned counter)
 {
 	bool seen[DELAY_CLASSES] = {false};
@@ -309,7 +309,7 @@ static unsigned candidate(struct isa_delay *d, unsigned counter)
 		seen[o->klass] = o->klass != DELAY_ANY;
 		of[n++] = i;
 	}
-	return of[draw(d) % n];
+	return n ? of[draw(d) % n] : d->n;
 }
 
 /* Whether the wave knows that o has ended once it has seen its counter at limit: with results in
@@ -326,9 +326,12 @@ void isa_delay_wait(struct isa_exec *x, unsigned counters, unsigned limit)
 	for (unsigned c = CNT_VM; c <= CNT_LGKM; c <<= 1) {
 		if (!(counters & c))
 			continue;
-		for (unsigned n = count(d, c); n > limit; n--)
-			if (!finish(x, candidate(d, c)))
+		for (unsigned n = count(d, c); n > limit; n--) {
+			unsigned i = candidate(d, c);
+
+			if (i == d->n || !finish(x, i))
 				return;
+		}
 		for (unsigned i = 0; i < d->n;) {
 			const struct delay_op *o = at(d, i);
 
