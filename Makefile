@@ -113,8 +113,9 @@ check-cwsr: $(B)/tests/cwsr_witness ## compare preemption with the kernel's own 
 bench-vgpu: all $(B)/tests/bench_vgpu $(B)/tests/make_model ## measure the virtual device against its bars
 	$(B)/tests/bench_vgpu
 
-check-memory: $(B)/barewave $(B)/libvgpu.so $(B)/tests/virt_footprint $(B)/tests/make_model ## footprint on a 4B-shaped model: 2.4 GB of disk, minutes
-	@CHECK_MEMORY=1 $(B)/barewave vgpu -- $(B)/tests/virt_footprint --jobs 1
+check-memory: $(B)/barewave $(B)/libvgpu.so $(B)/vgpu-jitc $(B)/tests/virt_footprint $(B)/tests/make_model ## footprint on a 4B-shaped model: 2.4 GB of disk, many minutes
+	@VGPU_JIT_CACHE="$${VGPU_JIT_CACHE-$(CURDIR)/$(B)/jit-cache}" CHECK_MEMORY=1 \
+		$(B)/barewave vgpu -- $(B)/tests/virt_footprint --jobs 1
 
 # The emulator's own data structures under ThreadSanitizer, workgroups on many threads. What tested
 # programs do to GPU memory is theirs: tests/tsan.txt.

@@ -329,6 +329,21 @@ static void generate(const char *shape, char *path)
 	cr_assert_eq(system(cmd), 0, "%s", cmd);
 }
 
+/* The measure itself: of a buffer of which half was written, half was never touched. */
+Test(footprint, what_nobody_touches_is_seen)
+{
+	const struct bo_desc d = {.owner = "half", .size = 4 * MIB, .host = true};
+	struct bo *b;
+
+	open_model(DEMO, false);
+	cr_assert_eq(bo_create(dev.memory, &d, &b), 0, "%s", kfd_reason());
+	cr_expect_eq(untouched(bo_va(b), d.size), d.size);
+	memset(bo_host(b), 1, d.size / 2);
+	cr_expect_eq(untouched(bo_va(b), d.size), d.size / 2);
+	cr_assert_eq(bo_destroy(b), 0);
+	close_model();
+}
+
 /* ---- page tables alone ----------------------------------------------------------------- */
 
 static uint64_t rng = 88172645463325252u;
