@@ -54,6 +54,45 @@ Test(shared_death, death_of_the_daemon)
 	rmdir(shared_dir);
 }
 
+static void halted_for_good(void)
+{
+	acquire();
+	alloc(150 * MB, GTT);
+	announce(0, 1);
+	raise(SIGSTOP);
+}
+
+static void asks_in_vain(void)
+{
+	TRUE(freopen("/dev/null", "w", stderr) != NULL);
+	device_open();
+	announce(1, 1);
+	gem_new(200 * MB, ENODEV);
+}
+
+/* Also for one that is waiting for its answer. */
+Test(shared_death, death_of_the_daemon_in_a_call)
+{
+	char path[96];
+	int status;
+	pid_t a, b;
+
+	shared_start("gtt=256M");
+	a = client("", halted_for_good);
+	await(0, 1);
+	b = client("", asks_in_vain);
+	await(1, 1);
+	usleep(100000);
+	kill((pid_t)shared_number("pid"), SIGKILL);
+	join_client(b);
+	kill(a, SIGKILL);
+	waitpid(a, &status, 0);
+	unlink(shared_socket);
+	snprintf(path, sizeof(path), "%s.lock", shared_socket);
+	unlink(path);
+	rmdir(shared_dir);
+}
+
 /* Everything a client does, again and again, until it is killed. */
 static void busy_life(void)
 {

@@ -95,20 +95,28 @@ static int command(enum share_op op)
 
 /* ---- starting ------------------------------------------------------------- */
 
-static int take_lock(bool wait)
+static const char *lock_path(void)
 {
-	char path[4096];
-	int fd;
+	static char path[4096];
 
 	snprintf(path, sizeof(path), "%s.lock", opt.socket);
+	return path;
+}
+
+static int take_lock(void)
+{
+	const char *path = lock_path();
+	struct stat st;
+	int fd;
+
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, opt.others ? 0666 : 0600);
 	if (fd < 0)
 		return -errno;
-	if (flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB))) {
-		int err = -errno;
+	/* One without a name is a daemon's that has just ended: its successor has another. */
+	if (flock(fd, LOCK_EX | LOCK_NB) || fstat(fd, &st) || !st.st_nlink) {
 
 		close(fd);
-		return err;
+		return -EWOULDBLOCK;
 	}
 	return fd;
 }
@@ -219,7 +227,7 @@ static int run_daemon(void)
 
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	lock = take_lock(false);
+	lock = take_lock();
 	if (lock < 0)
 		err = lock;
 	if (!err)
@@ -232,7 +240,9 @@ static int run_daemon(void)
 		return 1;
 	}
 	fcntl(opt.serve, F_SETFD, FD_CLOEXEC);
-	return serve(opt.socket, opt.stay, opt.others, opt.serve) ? 1 : 0;
+	err = serve(opt.socket, opt.stay, opt.others, opt.serve);
+	unlink(lock_path());
+	return err ? 1 : 0;
 }
 
 int main(int argc, char **argv)
