@@ -284,6 +284,7 @@ static void secretive(void)
 	common->word[1] = a.mmap_offset;
 	common->word[2] = gpu;
 	common->word[3] = (uint64_t)getpid();
+	common->word[4] = (uint64_t)drm;
 	q = queue_args();
 	WANT(0, CREATE_QUEUE, &q);
 	announce(0, 1);
@@ -305,9 +306,11 @@ static void secretive(void)
 static void curious(void)
 {
 	struct kfd_ioctl_free_memory_of_gpu_args f;
-	char want[64], text[8];
-	int smi, all;
+	char want[64], text[8], path[64], line[128];
+	bool seen = false;
+	int smi, all, kib = 0;
 	void *p;
+	FILE *in;
 
 	acquire();
 	all = smi_stream(EVICTION | 1ull << 63); /* of all processes: root's privilege */
@@ -324,6 +327,18 @@ static void curious(void)
 	/* sysfs is everybody's. */
 	TRUE(attribute((pid_t)common->word[3], "queues/0/size") == 4096);
 	TRUE(attribute((pid_t)common->word[3], "queues/1/size") == -1);
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d", (pid_t)common->word[3],
+		 (int)common->word[4]);
+	in = fopen(path, "re");
+	TRUE(in != NULL);
+	while (in && fgets(line, sizeof(line), in)) {
+		seen |= !strcmp(line, "drm-driver:\tamdgpu\n");
+		if (sscanf(line, "drm-memory-gtt: %d", &kib) == 1)
+			TRUE(kib >= 64);
+	}
+	TRUE(seen && kib);
+	if (in)
+		fclose(in);
 	announce(1, 1);
 	await(0, 2);
 	if (!geteuid()) {

@@ -112,8 +112,9 @@ static char **shared_argv(const char *name, const char *act, bool any_user, char
 {
 	static char daemon[4096], socket[4096];
 	ssize_t len = readlink("/proc/self/exe", daemon, sizeof(daemon) - 8);
+	static char **argv; /* until the exec */
 	size_t n = 0, k = 0;
-	char **argv, *slash;
+	char *slash;
 
 	daemon[len > 0 ? len : 0] = '\0';
 	slash = strrchr(daemon, '/');

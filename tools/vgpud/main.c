@@ -32,7 +32,7 @@ static struct {
 	const char *socket;
 	bool daemon, stay, status, stop, others;
 	int serve;
-} opt = {.serve = -1};
+} opt = {.socket = "", .serve = -1};
 
 static int fail(const char *what, int err)
 {
@@ -87,8 +87,8 @@ static int command(enum share_op op)
 	if (!err && op == SHARE_STATUS)
 		puts(text);
 	/* Gone when it has closed its end. */
-	if (!err && op == SHARE_STOP)
-		err = recv(fd, text, sizeof(text), 0) == 0 || errno == ECONNRESET ? 0 : -errno;
+	if (!err && op == SHARE_STOP && recv(fd, text, sizeof(text), 0) < 0 && errno != ECONNRESET)
+		err = -errno;
 	close(fd);
 	return err ? fail("no answer", err) : 0;
 }
@@ -137,7 +137,7 @@ static void exec_daemon(int ready)
 	argv[n] = NULL;
 	setsid();
 	/* Whoever reads what the program writes must not wait for the daemon. */
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; null >= 0 && i < 3; i++)
 		dup2(null, i);
 	unsetenv("LD_PRELOAD");
 	execv("/proc/self/exe", argv);
@@ -282,7 +282,7 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (!opt.socket) {
+	if (!*opt.socket) {
 		fputs("vgpud: --socket PATH is missing; barewave vgpu --shared gives it\n", stderr);
 		return 2;
 	}

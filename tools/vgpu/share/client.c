@@ -321,12 +321,14 @@ static int join_news(int *ours, int *theirs)
 
 static int map_page(int fd)
 {
+	struct share_page *p;
 	long r = rawsys6(SYS_mmap, 0, SHARE_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-	if (r < 0 && r > -4096)
+	if ((unsigned long)r > -4096ul)
 		return (int)r;
-	share_page = (const struct share_page *)r;
-	vgpu_clock_share(share_page->clock_base, &((struct share_page *)r)->clock_ahead);
+	p = (struct share_page *)r;
+	share_page = p;
+	vgpu_clock_share(p->clock_base, &p->clock_ahead);
 	return 0;
 }
 
