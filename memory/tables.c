@@ -130,9 +130,12 @@ uint64_t mem_tables_bytes(const struct mem_tables *t)
 
 int mem_tables_create(uint64_t piece, struct mem_tables **out)
 {
-	struct mem_tables *t = calloc(1, sizeof(*t));
+	struct mem_tables *t;
 	int rc;
 
+	if (piece < PAGE || piece & (piece - 1))
+		return -EINVAL;
+	t = calloc(1, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
 	t->piece = piece;

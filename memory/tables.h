@@ -29,7 +29,7 @@
 struct mem_tables;
 
 /* An address space as a process has it after ACQUIRE_VM. piece: the largest piece of memory, one of
- * the two above. 0 or -ENOMEM. */
+ * the two above, or another power of two from a page on. 0, -EINVAL or -ENOMEM. */
 int mem_tables_create(uint64_t piece, struct mem_tables **out);
 void mem_tables_destroy(struct mem_tables *t);
 /* va and size in whole pages. 0 or -ENOMEM. */

@@ -14,7 +14,7 @@ struct table {
 };
 
 struct vm_tables {
-	struct table *root;
+	struct table root;
 	uint64_t n; /* root included */
 };
 
@@ -46,7 +46,7 @@ static void table_free(struct vm_tables *t, struct table *n, unsigned level)
 		if (n->child[i])
 			table_free(t, n->child[i], level + 1);
 	}
-	if (level < LEAF)
+	if (level && level < LEAF)
 		free(n);
 	vm_table_give();
 	t->n--;
@@ -58,18 +58,18 @@ int vm_tables_create(struct vm_tables **out)
 
 	if (!t)
 		return -ENOMEM;
-	t->root = table_new(t, 0);
-	if (!t->root) {
+	if (!vm_table_take()) {
 		free(t);
 		return -ENOMEM;
 	}
+	t->n = 1;
 	*out = t;
 	return 0;
 }
 
 void vm_tables_destroy(struct vm_tables *t)
 {
-	table_free(t, t->root, 0);
+	table_free(t, &t->root, 0);
 	free(t);
 }
 
@@ -100,7 +100,7 @@ static unsigned level_for(unsigned order)
 /* The table of page at level; made on the way when make, else NULL where there is none. */
 static struct table *descend(struct vm_tables *t, uint64_t page, unsigned level, bool make)
 {
-	struct table *n = t->root;
+	struct table *n = &t->root;
 
 	for (unsigned l = 0; l < level; l++) {
 		struct table **c = &n->child[page >> shift_of(l) & (ENTRIES - 1)];
