@@ -97,8 +97,9 @@ static unsigned level_for(unsigned order)
 	return level;
 }
 
-/* The table of page at level; made on the way when make, else NULL where there is none. */
-static struct table *descend(struct vm_tables *t, uint64_t page, unsigned level, bool make)
+/* The table of page at level; made on the way when make, else false where there is none. */
+static bool descend(struct vm_tables *t, uint64_t page, unsigned level, bool make,
+		    struct table **out)
 {
 	struct table *n = &t->root;
 
@@ -108,10 +109,11 @@ static struct table *descend(struct vm_tables *t, uint64_t page, unsigned level,
 		if (!*c && make)
 			*c = table_new(t, l + 1);
 		if (!*c)
-			return NULL;
+			return false;
 		n = *c;
 	}
-	return n;
+	*out = n;
+	return true;
 }
 
 /* Entries for [page, page + 2^order) in the table of its level: nothing may hang below them. */
@@ -133,9 +135,9 @@ static int map_run(struct vm_tables *t, uint64_t page, uint64_t end)
 {
 	while (page < end) {
 		unsigned order = fragment(page, end), level = level_for(order);
-		struct table *n = descend(t, page, level, true);
+		struct table *n;
 
-		if (!n)
+		if (!descend(t, page, level, true, &n))
 			return -ENOMEM;
 		cover(t, n, level, page, order);
 		page += 1ull << order;
@@ -151,7 +153,9 @@ int vm_tables_map(struct vm_tables *t, uint64_t va, uint64_t size, uint64_t piec
 
 	/* Single pages: every 2 MiB has its table, whatever lies in it. */
 	while (!most && page < end) {
-		if (!descend(t, page, LEAF, true))
+		struct table *n;
+
+		if (!descend(t, page, LEAF, true, &n))
 			return -ENOMEM;
 		page = (page | (ENTRIES - 1)) + 1;
 	}
@@ -171,9 +175,9 @@ void vm_tables_unmap(struct vm_tables *t, uint64_t va, uint64_t size)
 
 	while (page < end) {
 		unsigned order = fragment(page, end), level = level_for(order);
-		struct table *n = descend(t, page, level, false);
+		struct table *n;
 
-		if (n)
+		if (descend(t, page, level, false, &n))
 			cover(t, n, level, page, order);
 		page += 1ull << order;
 	}
