@@ -85,7 +85,9 @@ TESTS    := $(UNIT) $(VGPUT) $(VIRT) $(E2E)
 .SECONDARY:
 .PHONY: all setup demo check check-kernel check-clients check-cwsr check-unit check-san bench-vgpu format lint clean help
 
-all: $(B)/barewave $(B)/libvgpu.so $(B)/vgpu-trap $(B)/vgpu-jitc $(B)/vgpud $(KCO) ## build the program, the virtual device and the kernels
+# No sanitizer has a static runtime.
+TRAP     := $(if $(SANFLAGS),,$(B)/vgpu-trap)
+all: $(B)/barewave $(B)/libvgpu.so $(TRAP) $(B)/vgpu-jitc $(B)/vgpud $(KCO) ## build the program, the virtual device and the kernels
 
 setup: ## install missing Debian packages (scripts/packages.txt)
 	@scripts/setup.sh
@@ -105,7 +107,7 @@ tests: $(TESTS) $(RUNNERS) $(B)/tests/libinject.so
 tests-unit: $(UNIT)
 check-clients: $(B)/barewave $(B)/libvgpu.so $(B)/vgpu-jitc ## other people's clients; takes KFDTEST=binary HSA=libhsa-runtime64.so
 	@KFDTEST="$(KFDTEST)" HSA="$(HSA)" scripts/check-clients.sh
-check-kernel: $(B)/barewave $(B)/libvgpu.so $(B)/libvgpu_core.a ## compare with Debian's own kernel in QEMU, call by call
+check-kernel: $(B)/barewave $(B)/libvgpu.so $(B)/vgpu-trap $(B)/libvgpu_core.a ## compare with Debian's own kernel in QEMU, call by call
 	@scripts/check-kernel.sh
 check-cwsr: $(B)/tests/cwsr_witness ## compare preemption with the kernel's own trap handler
 	@scripts/check-cwsr.sh

@@ -131,13 +131,14 @@ boot() {
 	fi
 }
 
-virtual() { # settings, output, sections...
-	local settings=$1 out=$2 s rc
-	shift 2
+virtual() { # program, settings (and other options), output, sections...
+	local program=$1 settings=$2 out=$3 s rc
+	shift 3
 	: >"$out"
 	for s in "$@"; do
 		rc=0
-		as_root timeout 120 build/barewave vgpu --set "$settings" -- $PROBE "$s" >>"$out" \
+		# shellcheck disable=SC2086
+		as_root timeout 120 build/barewave vgpu --set $settings -- $program "$s" >>"$out" \
 			2>>$DIR/virtual.log </dev/null || rc=$?
 		[ $rc -eq 0 ] || echo "$s	probe	exit status	$rc	-	" >>"$out"
 	done
@@ -209,7 +210,7 @@ compare() { # kernel's, virtual's, list of differences, require every explanatio
 	}' $EXPLAINED "$1" "$2"
 }
 
-for f in build/barewave build/libvgpu.so build/libvgpu_core.a; do
+for f in build/barewave build/libvgpu.so build/libvgpu_core.a build/vgpu-trap; do
 	[ -e $f ] || fail "$f is missing; make check-kernel builds it"
 done
 mkdir -p $DIR
@@ -229,15 +230,20 @@ booted=$(since "$t")
 t=$EPOCHREALTIME
 : >$DIR/virtual.log
 # shellcheck disable=SC2086
-virtual "$VIRTUAL" $DIR/results-virtual.tsv $SECTIONS
+virtual $PROBE "$VIRTUAL" $DIR/results-virtual.tsv $SECTIONS
 ran=$(since "$t")
 echo "kernel $release: $(wc -l <$DIR/results-kernel.tsv) observations in $booted s" \
 	"(preparation $prepared s); virtual device in $ran s"
 rc=0
 compare $DIR/results-kernel.tsv $DIR/results-virtual.tsv $DIR/differences.txt $strict || rc=1
+# The very program that the guest ran, which does not go through libc's loader.
+# shellcheck disable=SC2086
+virtual $PROBE-static "$VIRTUAL --trap" $DIR/results-trap.tsv $SECTIONS
+echo "the guest's program behind seccomp:"
+compare $DIR/results-kernel.tsv $DIR/results-trap.tsv $DIR/differences-trap.txt $strict || rc=1
 # The comparison must be able to fail: with one kernel check switched off, it has to say so.
 if [ $strict -eq 1 ]; then
-	virtual "$VIRTUAL,rule.fork_ebadf=0" $DIR/results-broken.tsv fork
+	virtual $PROBE "$VIRTUAL,rule.fork_ebadf=0" $DIR/results-broken.tsv fork
 	grep -a '^fork	' $DIR/results-kernel.tsv >$DIR/results-fork.tsv
 	if compare $DIR/results-fork.tsv $DIR/results-broken.tsv $DIR/broken.txt 0 >/dev/null; then
 		echo "control: a switched-off check was not noticed"

@@ -65,7 +65,7 @@ Test(trap, fork)
 
 Test(trap, exec)
 {
-	part("exec", 2);
+	part("exec", 4);
 }
 
 Test(trap, vfork)

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Runs workloads.sh and a part of Python's own test-suite with and without the virtual device
-# preloaded, and wants the same output, exit statuses and files. Then what starting a program costs.
+# Runs workloads.sh and a part of Python's own test-suite without the virtual device, with it
+# preloaded, and behind seccomp, and wants the same output, exit statuses and files. Then what starting
+# a program costs.
 #
 #   interference.sh BAREWAVE DIR
 set -uo pipefail
@@ -28,14 +29,18 @@ once() { # label, prefix...
 
 once plain env
 once preloaded "$barewave" vgpu --
-if cmp -s "$dir/plain.lines" "$dir/preloaded.lines" && cmp -s "$dir/plain.files" "$dir/preloaded.files"; then
-	echo "workloads: $(wc -l <"$dir/plain.lines") the same, $(wc -l <"$dir/plain.files") files the same"
-else
-	rc=1
-	diff "$dir/plain.lines" "$dir/preloaded.lines"
-	diff "$dir/plain.files" "$dir/preloaded.files" | head
-	diff -r "$dir/plain.tree" "$dir/preloaded.tree" 2>&1 | head -40
-fi
+once trapped "$barewave" vgpu --trap --
+for how in preloaded trapped; do
+	if cmp -s "$dir/plain.lines" "$dir/$how.lines" && cmp -s "$dir/plain.files" "$dir/$how.files"; then
+		echo "workloads, $how: $(wc -l <"$dir/plain.lines") the same," \
+			"$(wc -l <"$dir/plain.files") files the same"
+	else
+		rc=1
+		diff "$dir/plain.lines" "$dir/$how.lines"
+		diff "$dir/plain.files" "$dir/$how.files" | head
+		diff -r "$dir/plain.tree" "$dir/$how.tree" 2>&1 | head -40
+	fi
+done
 
 # Python's test-suite: the verdict on every single test.
 python() { # label, prefix...
@@ -53,13 +58,17 @@ if [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import test.test_os' 2>/dev/n
 	python python-plain env &
 	python python-preloaded "$barewave" vgpu --
 	wait
-	if cmp -s "$dir/python-plain.tests" "$dir/python-preloaded.tests"; then
-		echo "python's own tests: $(($(wc -l <"$dir/python-plain.tests") - 1)) verdicts the same," \
-			"$(head -1 "$dir/python-plain.tests")"
-	else
-		rc=1
-		diff "$dir/python-plain.tests" "$dir/python-preloaded.tests" | head -40
-	fi
+	python python-trapped "$barewave" vgpu --trap --
+	for how in preloaded trapped; do
+		if cmp -s "$dir/python-plain.tests" "$dir/python-$how.tests"; then
+			echo "python's own tests, $how:" \
+				"$(($(wc -l <"$dir/python-plain.tests") - 1)) verdicts the same," \
+				"$(head -1 "$dir/python-plain.tests")"
+		else
+			rc=1
+			diff "$dir/python-plain.tests" "$dir/python-$how.tests" | head -40
+		fi
+	done
 else
 	echo "SKIP: python's own tests: libpython3.11-testsuite is not installed"
 fi
@@ -76,5 +85,6 @@ start() {
 so=$(dirname "$barewave")/libvgpu.so
 plain=$(start env /bin/true)
 preloaded=$(start env LD_PRELOAD="$so" /bin/true)
-echo "start-up: $plain ms, preloaded $preloaded ms"
+trapped=$(start "$(dirname "$barewave")/vgpu-trap" /bin/true true)
+echo "start-up: $plain ms, preloaded $preloaded ms, trapped $trapped ms"
 exit $rc

@@ -121,6 +121,35 @@ __attribute__((noinline)) static long run_child(const char *path, char **argv, b
 	return status;
 }
 
+/* A file by its descriptor: one that has a name, and one that never had. */
+static void by_descriptor(void)
+{
+	char *argv[] = {"renamed", "gpu", NULL}, text[4096];
+	long fd = k_open("/proc/self/exe", O_RDONLY | O_CLOEXEC), mem, n, pid;
+	int status = 0;
+
+	pid = RAW(SYS_fork, 0, 0, 0, 0, 0, 0);
+	if (!pid) {
+		RAW(SYS_execveat, fd, "", argv, environment, AT_EMPTY_PATH, 0);
+		RAW(SYS_exit_group, 99, 0, 0, 0, 0, 0);
+	}
+	IS(pid, k_wait(pid, &status));
+	IS(0, status);
+	mem = RAW(SYS_memfd_create, "image", 1, 0, 0, 0, 0);
+	TRUE(mem >= 0);
+	while ((n = k_read(fd, text, sizeof(text))) > 0)
+		IS(n, k_write(mem, text, (size_t)n));
+	pid = RAW(SYS_fork, 0, 0, 0, 0, 0, 0);
+	if (!pid) {
+		RAW(SYS_execveat, mem, "", argv, environment, AT_EMPTY_PATH, 0);
+		RAW(SYS_exit_group, 99, 0, 0, 0, 0, 0);
+	}
+	IS(pid, k_wait(pid, &status));
+	IS(0, status);
+	IS(0, k_close(mem));
+	IS(0, k_close(fd));
+}
+
 static void part_exec(void)
 {
 	char *argv[] = {"renamed", "gpu", NULL}, *sh[] = {"sh", "-c", "exit 7", NULL};
@@ -133,6 +162,7 @@ static void part_exec(void)
 	IS(-ENOENT, k_exec("/nonexistent", sh, environment));
 	IS(-EACCES, k_exec("/etc/passwd", sh, environment));
 	IS(-EFAULT, k_exec("/bin/sh", (char **)8, environment));
+	by_descriptor();
 	gpu_run(&g);
 	gpu_close(&g);
 }
@@ -284,6 +314,7 @@ static void part_altstack(void)
 	static char area[32768];
 	stack_t s = {.ss_sp = area, .ss_size = sizeof(area)}, old = {0};
 	stack_t small = {.ss_sp = area, .ss_size = 100};
+	struct act act;
 	int tid = (int)RAW(SYS_gettid, 0, 0, 0, 0, 0, 0);
 	struct gpu g;
 
@@ -291,6 +322,14 @@ static void part_altstack(void)
 	signalled = &g;
 	IS(0, RAW(SYS_sigaltstack, 0, &old, 0, 0, 0, 0));
 	IS(SS_DISABLE, old.ss_flags);
+	/* Without one, the handler is where the stack is. */
+	IS(0, k_sigaction(SIGUSR2, on_signal, SA_ONSTACK, 0, NULL));
+	IS(0, RAW(SYS_rt_sigaction, SIGUSR2, 0, &act, 8, 0, 0));
+	TRUE(act.flags & SA_ONSTACK);
+	RAW(SYS_tgkill, RAW(SYS_getpid, 0, 0, 0, 0, 0, 0), tid, SIGUSR2, 0, 0, 0);
+	IS(1, caught);
+	TRUE((uintptr_t)&g - caught_at < 65536);
+	IS(0, gpu_wait(&g, 1000));
 	IS(-ENOMEM, RAW(SYS_sigaltstack, &small, 0, 0, 0, 0, 0));
 	IS(0, RAW(SYS_sigaltstack, &s, &old, 0, 0, 0, 0));
 	IS(SS_DISABLE, old.ss_flags);
@@ -298,9 +337,8 @@ static void part_altstack(void)
 	IS(area, old.ss_sp);
 	IS(0, old.ss_flags);
 	gpu_run(&g);
-	IS(0, k_sigaction(SIGUSR2, on_signal, SA_ONSTACK, 0, NULL));
 	RAW(SYS_tgkill, RAW(SYS_getpid, 0, 0, 0, 0, 0, 0), tid, SIGUSR2, 0, 0, 0);
-	IS(1, caught);
+	IS(2, caught);
 	TRUE(caught_at - (uintptr_t)area < sizeof(area));
 	IS(0, gpu_wait(&g, 1000));
 	s.ss_flags = SS_DISABLE;
@@ -309,7 +347,7 @@ static void part_altstack(void)
 	IS(0, RAW(SYS_sigaltstack, 0, &old, 0, 0, 0, 0));
 	IS(SS_DISABLE, old.ss_flags);
 	RAW(SYS_tgkill, RAW(SYS_getpid, 0, 0, 0, 0, 0, 0), tid, SIGUSR2, 0, 0, 0);
-	IS(2, caught);
+	IS(3, caught);
 	gpu_run(&g);
 	gpu_close(&g);
 }
@@ -414,32 +452,39 @@ static uint64_t now(void)
 	return (uint64_t)t[0] * 1000000000u + (uint64_t)t[1];
 }
 
-#define TIME(name, n, call)                                                                        \
+/* The best of many short runs: what a busy machine does in between does not count. */
+#define TIME(name, call)                                                                           \
 	do {                                                                                       \
-		uint64_t t_ = now();                                                               \
-		for (unsigned i_ = 0; i_ < (n); i_++)                                              \
-			call;                                                                      \
+		uint64_t best_ = UINT64_MAX;                                                       \
+		for (unsigned j_ = 0; j_ < 400; j_++) {                                            \
+			uint64_t t_ = now();                                                       \
+			for (unsigned i_ = 0; i_ < 50; i_++)                                       \
+				call;                                                              \
+			t_ = now() - t_;                                                           \
+			best_ = t_ < best_ ? t_ : best_;                                           \
+		}                                                                                  \
 		say(name ": ");                                                                    \
-		say_number((long)((now() - t_) / (n)));                                            \
+		say_number((long)(best_ / 50));                                                    \
 		say(" ns\n");                                                                      \
 	} while (0)
 
 static void part_cost(void)
 {
 	struct kfd_ioctl_get_version_args v = {0, 0};
-	long pipe[1] = {0}, fd = k_open("/dev/zero", O_RDONLY);
+	long mask = 0, fd = k_open("/dev/zero", O_RDONLY);
 	char c;
 
-	TIME("getppid (not trapped)", 100000, RAW(SYS_getppid, 0, 0, 0, 0, 0, 0));
-	TIME("read of another file (not trapped)", 100000, RAW(SYS_read, fd, &c, 1, 0, 0, 0));
-	TIME("access of another path", 100000, RAW(SYS_access, "/tmp", 0, 0, 0, 0, 0));
-	TIME("rt_sigprocmask", 100000, RAW(SYS_rt_sigprocmask, 0, 0, &pipe, 8, 0, 0));
+	TIME("getppid, not trapped", RAW(SYS_getppid, 0, 0, 0, 0, 0, 0));
+	TIME("read of another file, not trapped", RAW(SYS_read, fd, &c, 1, 0, 0, 0));
+	TIME("access of another path", RAW(SYS_access, "/tmp", 0, 0, 0, 0, 0));
+	TIME("rt_sigprocmask", RAW(SYS_rt_sigprocmask, 0, 0, &mask, 8, 0, 0));
 	k_close(fd);
 	fd = k_open("/dev/kfd", O_RDWR);
 	if (fd < 0)
 		return;
-	TIME("GET_VERSION", 100000, RAW(SYS_ioctl, fd, AMDKFD_IOC_GET_VERSION, &v, 0, 0, 0));
-	TIME("munmap of other memory", 100000, RAW(SYS_munmap, 4096, 4096, 0, 0, 0, 0));
+	TIME("ioctl of the device", RAW(SYS_ioctl, fd, AMDKFD_IOC_GET_VERSION, &v, 0, 0, 0));
+	TIME("munmap of other memory", RAW(SYS_munmap, 4096, 4096, 0, 0, 0, 0));
+	TIME("getppid with the device open", RAW(SYS_getppid, 0, 0, 0, 0, 0, 0));
 	k_close(fd);
 }
 

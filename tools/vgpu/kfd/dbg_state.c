@@ -136,7 +136,8 @@ static long read_file(pid_t pid, const char *name, char *buf, size_t n)
 	return (long)used;
 }
 
-/* Start of the mapping of this library, by its file name; 0 if it is not mapped. */
+/* Start of the mapping of this library (or of the trap backend), by its file name; 0 if it is not
+ * mapped. */
 static uint64_t library(pid_t pid)
 {
 	static const size_t room = 1 << 20;
@@ -147,6 +148,8 @@ static uint64_t library(pid_t pid)
 		return 0;
 	if (read_file(pid, "maps", maps, room) > 0) {
 		line = strstr(maps, "/libvgpu.so");
+		if (!line)
+			line = strstr(maps, "/vgpu-trap");
 		while (line && line > maps && line[-1] != '\n')
 			line--;
 		if (line && sscanf(line, "%lx", &start) != 1)

@@ -3,8 +3,8 @@
  *
  * Thread pointers are lent: for each block a thread of ours is started that does nothing but sleep,
  * and whoever runs with its pointer is that thread for libc. Only code with a thread pointer of ours
- * can start one, so a few blocks are always in store: a thread that nobody announced (a vfork child,
- * which has an id of its own) takes one before it has anything.
+ * can start one, so blocks are kept in store for the children of vfork(), which have ids of their own
+ * and take one before they have anything.
  */
 #include "trap/trap.h"
 
@@ -32,9 +32,10 @@ _Static_assert(sizeof(stack_t) == 24, "the kernel's stack_t");
 struct block **trap_blocks;
 int trap_threads = 1;
 
-static struct block *free_blocks;
+static struct block *free_blocks, *cold_blocks; /* cold: without a thread pointer */
 static unsigned n_free;
-static struct block *all[TRAP_STARTS_BYTES / TRAP_START];
+static int expected; /* children on their way */
+static struct block *all[TRAP_STUB_BYTES / TRAP_STUB];
 static unsigned n_all;
 static int lock; /* held for a few instructions, with all signals blocked */
 
@@ -115,8 +116,9 @@ static int borrow_fs(struct block *b)
 static void reset(struct block *b)
 {
 	b->tid = 0;
-	b->leaving = b->foreign = b->sys_blocked = false;
-	b->n_posts = 0;
+	b->leaving = b->other = b->foreign = b->sys_blocked = false;
+	for (unsigned i = 0; i < TRAP_POSTS; i++)
+		b->posts[i].used = false;
 	if (b->exec_mem)
 		rawsys2(SYS_munmap, b->exec_mem, b->exec_bytes);
 	b->exec_mem = NULL;
@@ -161,34 +163,69 @@ static void sweep(void)
 	}
 }
 
-static void fill(void)
+static struct block *make(void)
 {
-	while (__atomic_load_n(&n_free, __ATOMIC_RELAXED) < STORE) {
-		struct block *b = block_map();
+	struct block *b;
 
-		if (!b)
-			return;
-		if (borrow_fs(b)) {
-			/* Its memory stays: there will be a next time. */
-			return;
-		}
-		block_give(b);
-	}
+	take_lock();
+	b = cold_blocks;
+	if (b)
+		cold_blocks = b->next;
+	drop_lock();
+	if (!b)
+		b = block_map();
+	if (!b || !borrow_fs(b))
+		return b;
+	take_lock();
+	b->next = cold_blocks;
+	cold_blocks = b;
+	drop_lock();
+	return NULL;
 }
 
 struct block *block_take(void)
 {
-	if (__atomic_load_n(&n_free, __ATOMIC_RELAXED) <= STORE)
+	struct block *b = NULL;
+
+	/* Those in store are spoken for. */
+	if ((int)__atomic_load_n(&n_free, __ATOMIC_RELAXED) <=
+	    __atomic_load_n(&expected, __ATOMIC_RELAXED))
 		sweep();
-	fill();
-	return pop();
+	if ((int)__atomic_load_n(&n_free, __ATOMIC_RELAXED) >
+	    __atomic_load_n(&expected, __ATOMIC_RELAXED))
+		b = pop();
+	return b ? b : make();
+}
+
+bool blocks_expect(int n)
+{
+	int want = __atomic_add_fetch(&expected, n, __ATOMIC_RELAXED);
+
+	if (n < 0)
+		return true;
+	sweep();
+	while ((int)__atomic_load_n(&n_free, __ATOMIC_RELAXED) < want) {
+		struct block *b = make();
+
+		if (!b) {
+			__atomic_sub_fetch(&expected, n, __ATOMIC_RELAXED);
+			return false;
+		}
+		block_give(b);
+	}
+	return true;
+}
+
+struct block *block_by_index(unsigned i)
+{
+	return all[i];
 }
 
 struct block *block_adopt(long tid)
 {
 	struct block *b = pop();
 
-	/* Somebody with a block is about to fill the store. */
+	/* Another's child was faster: its parent is about to make room. */
 	for (unsigned i = 0; !b; i++) {
 		static const char text[] = "vgpu-trap: no memory for another thread\n";
 
@@ -200,8 +237,8 @@ struct block *block_adopt(long tid)
 		b = pop();
 	}
 	b->tid = (int)tid;
-	b->foreign =
-		rawsys0(SYS_getpid) == tid; /* first thread of a process we share memory with */
+	/* The first thread of a process that shares our memory. */
+	b->other = b->foreign = rawsys0(SYS_getpid) == tid;
 	__atomic_store_n(&trap_blocks[tid], b, __ATOMIC_RELEASE);
 	return b;
 }
@@ -211,22 +248,24 @@ void blocks_forked(struct block *me)
 	long tid = rawsys0(SYS_gettid);
 
 	lock = 0;
+	expected = 0;
+	free_blocks = cold_blocks = NULL;
+	n_free = 0;
 	for (unsigned i = 0; i < n_all; i++) {
 		struct block *b = all[i];
 
-		/* The others' lenders are not here: libc may give their memory to new threads. */
 		if (b->tid)
 			trap_blocks[b->tid] = NULL;
+		if (b == me)
+			continue;
+		/* The others' lenders are not here: libc may give their memory to new threads. */
+		reset(b);
+		b->next = cold_blocks;
+		cold_blocks = b;
 	}
-	n_all = 0;
-	all[n_all++] = me;
-	me->index = 0;
-	free_blocks = NULL;
-	n_free = 0;
 	me->tid = (int)tid;
 	trap_blocks[tid] = me;
 	trap_threads = 1;
-	fill();
 }
 
 int blocks_init(void)
@@ -244,6 +283,5 @@ int blocks_init(void)
 	b->fs = trap_get_fs();
 	b->tid = (int)rawsys0(SYS_gettid);
 	trap_blocks[b->tid] = b;
-	fill();
-	return n_free ? 0 : -EAGAIN;
+	return 0;
 }

@@ -78,15 +78,12 @@ static bool in_tree(int dirfd)
 	return len >= (long)n && !memcmp(at, root, n);
 }
 
-static bool concerns(int dirfd, const char *path, bool foreign)
+static bool concerns(int dirfd, const char *path)
 {
 	char buf[PATH_BUF];
-	enum path_kind kind = path_map_at(dirfd, path, buf);
 
-	if (kind != PATH_OTHER)
-		return !foreign || kind == PATH_MAPPED;
-	if (foreign)
-		return false;
+	if (path_map_at(dirfd, path, buf) != PATH_OTHER)
+		return true;
 	if (!*path)
 		return vfd_live || tree_root_now();
 	if (vfd_live && (path_of_fd(path, buf) != PATH_OTHER ||
@@ -119,7 +116,7 @@ static long path_call(struct call *c, int dirfd, unsigned arg)
 		c->a[arg] = (long)trap_exe;
 		return rawsys(c->nr, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4], c->a[5]);
 	}
-	if (!concerns(dirfd, path, c->b->foreign))
+	if (!concerns(dirfd, path))
 		return CALL_PASS;
 	if (c->nr == SYS_openat2) {
 		struct open_how how = {0};
@@ -156,13 +153,20 @@ static long vector_call(struct call *c)
 
 static long fd_call(struct call *c)
 {
-	struct vfile *v = c->b->foreign ? NULL : vfd_find((int)c->a[0]);
+	struct vfile *v = vfd_find((int)c->a[0]);
 	long r;
 
 	if (!v)
 		return CALL_PASS;
 	vfile_put(v);
 	switch (c->nr) {
+	/* The table of descriptors in this memory is the parent's. */
+	case SYS_close:
+	case SYS_dup:
+	case SYS_fcntl:
+		if (c->b->foreign)
+			return CALL_PASS;
+		break;
 	case SYS_readv:
 	case SYS_writev:
 	case SYS_preadv:
@@ -195,8 +199,6 @@ static long seccomp_call(struct call *c)
 
 long call_dispatch(struct call *c)
 {
-	struct post p = {.kind = POST_RECVMSG};
-
 	signal_client_mask(c->uc);
 	switch (c->nr) {
 	case SYS_rt_sigaction:
@@ -258,13 +260,17 @@ long call_dispatch(struct call *c)
 	case SYS_getcwd:
 		return tree_root_now() ? hook(c) : CALL_PASS;
 	case SYS_recvmsg:
-		return (vfd_live || share_on()) && !c->b->foreign ? call_post(c, &p) : CALL_PASS;
+		if ((!vfd_live && !share_on()) || c->b->foreign)
+			return CALL_PASS;
+		call_post(c, POST_RECVMSG);
+		return CALL_DONE;
 	case SYS_mmap:
 	case SYS_munmap:
 	case SYS_mprotect:
 	case SYS_madvise:
 	case SYS_msync:
 	case SYS_mremap:
+		return hook(c);
 	case SYS_dup2:
 	case SYS_dup3:
 	case SYS_close_range:

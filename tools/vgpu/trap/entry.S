@@ -122,7 +122,7 @@ trap_go:
 	jmp	*%rcx
 	.size	trap_go, .-trap_go
 
-/* A thread's start, copied to TRAP_STARTS (gate.c) with its data filled in. The client's clone() is
+/* A thread's start, copied to TRAP_STUBS (gate.c) with its data filled in. The client's clone() is
  * the first instruction. Only rax, rcx and r11 may change; the child has no usable stack. */
 	.section .rodata
 	.globl	trap_start_code, trap_start_data, trap_start_end
@@ -152,7 +152,7 @@ trap_start_code:
 	.balign	8
 trap_start_data:
 3:	.quad	0			/* the client's next instruction */
-4:	.quad	0			/* the slot's trap: clone() failed */
+4:	.quad	0			/* clone() failed: as a call that comes back */
 5:	.quad	0
 6:	.quad	0
 7:	.quad	0			/* block.alt */

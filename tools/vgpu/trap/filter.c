@@ -55,27 +55,42 @@ static void ret_if(struct program *p, uint32_t k, uint32_t value)
 	RET(p, value);
 }
 
-/* What every filter begins with. Leaves the number in A. */
-static void begin(struct program *p, uint32_t ask, bool traps_posts)
-{
-	const uint32_t hi = (uint32_t)(TRAP_WINDOW >> 32), lo = (uint32_t)TRAP_WINDOW;
+#define LATER 0xff /* a jump to the look at the caller, which finish() appends */
 
+static void want_if(struct program *p, uint32_t k)
+{
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, k, LATER, 0);
+}
+
+/* What every filter begins with. Leaves the number in A. */
+static void begin(struct program *p, uint32_t ask)
+{
 	p->n = 0;
 	LD(p, DATA(arch));
 	put(p, BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
 	RET(p, SECCOMP_RET_ALLOW);
 	LD(p, DATA(nr));
 	ret_if(p, ask, RET_ANSWER);
-	LD(p, DATA(instruction_pointer) + 4);
-	put(p, BPF_JMP | BPF_JEQ | BPF_K, hi, 0, traps_posts ? 7 : 4);
-	LD(p, DATA(instruction_pointer));
-	if (traps_posts) {
-		put(p, BPF_ALU | BPF_AND | BPF_K, ~(TRAP_GATE_BYTES - 1) | (TRAP_SLOT - 1), 0, 0);
-		ret_if(p, (uint32_t)TRAP_GATE | TRAP_POST, RET_TRAP);
+}
+
+/* Wanted calls trap unless they come from the window. The caller's address is looked at last: for a
+ * number that is decided before, the kernel notes that it need not run the filter. */
+static void finish(struct program *p)
+{
+	unsigned look;
+
+	RET(p, SECCOMP_RET_ALLOW);
+	look = p->n;
+	for (unsigned i = 0; i < look; i++) {
+		if (p->f[i].jt == LATER)
+			p->f[i].jt = (uint8_t)(look - i - 1);
 	}
+	LD(p, DATA(instruction_pointer) + 4);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(TRAP_WINDOW >> 32), 0, 4);
+	LD(p, DATA(instruction_pointer));
 	put(p, BPF_ALU | BPF_AND | BPF_K, 0xc0000000u, 0, 0);
-	ret_if(p, lo, SECCOMP_RET_ALLOW);
-	LD(p, DATA(nr));
+	ret_if(p, (uint32_t)TRAP_WINDOW, SECCOMP_RET_ALLOW);
+	RET(p, RET_TRAP);
 }
 
 static int load(struct program *p)
@@ -83,7 +98,7 @@ static int load(struct program *p)
 	struct sock_fprog prog = {.filter = p->f};
 	long r;
 
-	RET(p, SECCOMP_RET_ALLOW);
+	finish(p);
 	prog.len = (unsigned short)p->n;
 	r = rawsys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog);
 	/* The id of a thread that has filters of its own. */
@@ -124,21 +139,21 @@ int filter_install(void)
 		return 0;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -errno;
-	begin(&p, TRAP_ASK, true);
+	begin(&p, TRAP_ASK);
+	ret_if(&p, TRAP_CALL_BACK, RET_TRAP);
 	for (unsigned i = 0; i < sizeof(always) / sizeof(always[0]); i++)
-		ret_if(&p, always[i], RET_TRAP);
-	put(&p, BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 4);
+		want_if(&p, always[i]);
+	put(&p, BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3);
 	LD(&p, ARG_LO(0));
-	ret_if(&p, PR_SET_SECCOMP, RET_TRAP);
-	LD(&p, DATA(nr));
+	want_if(&p, PR_SET_SECCOMP);
+	RET(&p, SECCOMP_RET_ALLOW);
 	for (unsigned i = 0; i < sizeof(with_mask) / sizeof(with_mask[0]); i++) {
-		put(&p, BPF_JMP | BPF_JEQ | BPF_K, with_mask[i].nr, 0, 6);
+		put(&p, BPF_JMP | BPF_JEQ | BPF_K, with_mask[i].nr, 0, 5);
 		LD(&p, ARG_LO(with_mask[i].arg));
-		put(&p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
+		put(&p, BPF_JMP | BPF_JSET | BPF_K, ~0u, LATER, 0);
 		LD(&p, ARG_HI(with_mask[i].arg));
-		put(&p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+		put(&p, BPF_JMP | BPF_JSET | BPF_K, ~0u, LATER, 0);
 		RET(&p, SECCOMP_RET_ALLOW);
-		put(&p, BPF_RET | BPF_K, RET_TRAP, 0, 0);
 	}
 	return load(&p);
 }
@@ -155,9 +170,9 @@ int filter_device(void)
 
 	if (there(TRAP_ASK_DEVICE))
 		return 0;
-	begin(&p, TRAP_ASK_DEVICE, false);
+	begin(&p, TRAP_ASK_DEVICE);
 	for (unsigned i = 0; i < sizeof(device) / sizeof(device[0]); i++)
-		ret_if(&p, device[i], RET_TRAP);
+		want_if(&p, device[i]);
 	return load(&p);
 }
 
@@ -170,29 +185,35 @@ static const uint16_t of_fd[] = {
 
 #define FD_FILTERS 16 /* then one for all numbers */
 
+/* fd < 0: any. */
+static int load_fd(int fd)
+{
+	struct program p;
+
+	begin(&p, fd < 0 ? TRAP_ASK_ANY_FD : (uint32_t)(TRAP_ASK_FD + fd));
+	for (unsigned i = 0; i < sizeof(of_fd) / sizeof(of_fd[0]); i++) {
+		if (fd < 0) {
+			want_if(&p, of_fd[i]);
+			continue;
+		}
+		put(&p, BPF_JMP | BPF_JEQ | BPF_K, of_fd[i], 0, 3);
+		LD(&p, ARG_LO(0));
+		want_if(&p, (uint32_t)fd);
+		RET(&p, SECCOMP_RET_ALLOW);
+	}
+	return load(&p);
+}
+
 int filter_fd(int fd)
 {
 	static unsigned loaded;
-	bool any = loaded >= FD_FILTERS;
-	struct program p;
 	int err;
 
 	if (there(TRAP_ASK_ANY_FD) || there(TRAP_ASK_FD + fd))
 		return 0;
-	begin(&p, any ? TRAP_ASK_ANY_FD : (uint32_t)(TRAP_ASK_FD + fd), false);
-	for (unsigned i = 0; i < sizeof(of_fd) / sizeof(of_fd[0]); i++) {
-		if (any) {
-			ret_if(&p, of_fd[i], RET_TRAP);
-			continue;
-		}
-		put(&p, BPF_JMP | BPF_JEQ | BPF_K, of_fd[i], 0, 4);
-		LD(&p, ARG_LO(0));
-		ret_if(&p, (uint32_t)fd, RET_TRAP);
-		RET(&p, SECCOMP_RET_ALLOW);
-	}
-	err = load(&p);
+	err = load_fd(__atomic_load_n(&loaded, __ATOMIC_RELAXED) < FD_FILTERS ? fd : -1);
 	if (!err)
-		loaded++;
+		__atomic_add_fetch(&loaded, 1, __ATOMIC_RELAXED);
 	return err;
 }
 
@@ -207,6 +228,12 @@ long filter_client(unsigned flags, uint64_t prog)
 
 	if (user_read(&theirs, prog, sizeof(theirs)))
 		return -EFAULT;
+	/* A thread that has filters of its own gets none of ours any more: all of them first. */
+	r = filter_device();
+	if (!r && !there(TRAP_ASK_ANY_FD))
+		r = load_fd(-1);
+	if (r)
+		return r;
 	if (!theirs.len || theirs.len > BPF_MAXINSNS)
 		return -EINVAL;
 	bytes = theirs.len * sizeof(*f);

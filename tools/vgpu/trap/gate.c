@@ -3,6 +3,11 @@
  * A slot belongs to the place in the client that was trapped and ends with a jump back to it, so it
  * needs no register, no stack and no thread pointer, may be used by any number of threads at once,
  * and a child of clone() or vfork() leaves it as it left the parent's system call.
+ *
+ * A call that has to come back to the handler belongs to the thread: it keeps its result and makes
+ * the call that only our filter knows. That number traps from anywhere, so that the filter need not
+ * look at where a call comes from unless its number is one of those it wants: the kernel finds out
+ * once which are always allowed, and then runs no filter for them.
  */
 #include "trap/trap.h"
 
@@ -17,17 +22,46 @@
 #define HASHED (2 * SLOTS)
 
 struct slot {
-	uint8_t code[24];
+	uint8_t code[8];
 	uint64_t ret;
 };
-_Static_assert(sizeof(struct slot) == TRAP_SLOT, "filter.c looks at the low bits");
+_Static_assert(sizeof(struct slot) == TRAP_SLOT, "a slot");
 
-static const uint8_t slot_code[24] = {
-	0x0f, 0x05,                         /* 0: syscall */
-	0xff, 0x25, 0x10, 0x00, 0x00, 0x00, /* 2: jmp *ret(%rip) */
-	0x0f, 0x05,                         /* 8: syscall */
-	0x0f, 0x05,                         /* 10: the trap: ends at TRAP_POST */
-	0xff, 0x25, 0x06, 0x00, 0x00, 0x00, /* 12: jmp *ret(%rip) */
+static const uint8_t slot_code[8] = {
+	0x0f, 0x05,                         /* syscall */
+	0xff, 0x25, 0x00, 0x00, 0x00, 0x00, /* jmp *ret(%rip) */
+};
+
+struct post_stub {
+	uint8_t code[24];
+	int64_t result;
+};
+_Static_assert(sizeof(struct post_stub) <= TRAP_POST_SIZE &&
+		       TRAP_POST + TRAP_POSTS * TRAP_POST_SIZE <= TRAP_STUB,
+	       "stubs of a thread");
+
+#define CALLED  2  /* behind the client's call */
+#define TRAPPED 16 /* behind the one that traps */
+
+static const uint8_t post_code[24] = {
+	0x0f,
+	0x05, /* 0: syscall */
+	0x48,
+	0x89,
+	0x05,
+	0x0f,
+	0x00,
+	0x00,
+	0x00, /* 2: mov %rax, result(%rip) */
+	0xb8,
+	TRAP_CALL_BACK & 0xff,
+	TRAP_CALL_BACK >> 8 & 0xff,
+	TRAP_CALL_BACK >> 16,
+	0,
+	0x0f,
+	0x05, /* 14: syscall */
+	0x0f,
+	0x0b, /* 16: ud2 */
 };
 
 static struct slot *const slots = (struct slot *)TRAP_GATE;
@@ -44,9 +78,8 @@ static bool map_at(uint64_t at, size_t bytes)
 
 int gate_init(void)
 {
-	return map_at(TRAP_GATE, TRAP_GATE_BYTES) && map_at(TRAP_STARTS, TRAP_STARTS_BYTES)
-		       ? 0
-		       : -EEXIST;
+	return map_at(TRAP_GATE, TRAP_GATE_BYTES) && map_at(TRAP_STUBS, TRAP_STUB_BYTES) ? 0
+											 : -EEXIST;
 }
 
 static uint32_t hash(uint64_t ret)
@@ -97,20 +130,41 @@ void gate_forked(void)
 	lock = 0;
 }
 
-uint64_t gate_return(uint64_t slot)
+static struct post_stub *post_stub(const struct block *b, unsigned i)
 {
-	return ((struct slot *)slot)->ret;
+	return (struct post_stub *)(TRAP_STUBS + b->index * (uint64_t)TRAP_STUB + TRAP_POST +
+				    (uint64_t)i * TRAP_POST_SIZE);
 }
 
-uint64_t gate_start(struct block *b, uint64_t slot)
+uint64_t gate_post(const struct block *b, unsigned i)
+{
+	struct post_stub *s = post_stub(b, i);
+
+	memcpy(s->code, post_code, sizeof(post_code));
+	return (uint64_t)s;
+}
+
+bool gate_posted(uint64_t ip, unsigned *block, unsigned *i, long *result)
+{
+	uint64_t at = ip - TRAPPED - TRAP_STUBS;
+
+	if (at >= TRAP_STUB_BYTES)
+		return false;
+	*block = (unsigned)(at / TRAP_STUB);
+	*i = (unsigned)(at % TRAP_STUB - TRAP_POST) / TRAP_POST_SIZE;
+	*result = ((struct post_stub *)(ip - TRAPPED))->result;
+	return *i < TRAP_POSTS;
+}
+
+uint64_t gate_start(const struct block *b, uint64_t ret, uint64_t failed)
 {
 	size_t code = (size_t)(trap_start_data - trap_start_code);
-	uint64_t at = TRAP_STARTS + (uint64_t)b->index * TRAP_START;
+	uint64_t at = TRAP_STUBS + (uint64_t)b->index * TRAP_STUB;
 	uint64_t *data = (uint64_t *)(at + code);
 
 	memcpy((void *)at, trap_start_code, code);
-	data[0] = gate_return(slot);
-	data[1] = slot + TRAP_POST - 2;
+	data[0] = ret;
+	data[1] = failed + CALLED;
 	data[4] = (uint64_t)&b->alt;
 	data[5] = (uint64_t)trap_blocks;
 	data[6] = (uint64_t)b;

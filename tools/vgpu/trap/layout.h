@@ -10,17 +10,19 @@
 
 #define TRAP_WINDOW 0x550040000000ull /* 1 GiB that the filter takes for ours */
 
-/* Call sites: "syscall; jump back", one for each place in the client that was trapped. A slot's
- * third syscall instruction ends TRAP_POST bytes in and traps whatever its number is. */
+/* Call sites: "syscall; jump back", one for each place in the client that was trapped. */
 #define TRAP_GATE       TRAP_WINDOW
 #define TRAP_GATE_BYTES (1u << 20)
-#define TRAP_SLOT       32u
-#define TRAP_POST       12u
+#define TRAP_SLOT       16u
 
-/* Thread starts: one for each thread that can be on its way at a time. */
-#define TRAP_STARTS       (TRAP_GATE + TRAP_GATE_BYTES)
-#define TRAP_STARTS_BYTES (1u << 20)
-#define TRAP_START        256u
+/* One for each thread of the client: how another thread starts with it, and calls that come back to
+ * the handler when they have returned. */
+#define TRAP_STUBS      (TRAP_GATE + TRAP_GATE_BYTES)
+#define TRAP_STUB_BYTES (4u << 20)
+#define TRAP_STUB       1024u
+#define TRAP_POST       256u /* offset of the first such call */
+#define TRAP_POST_SIZE  64u
+#define TRAP_POSTS      12u
 
 /* The loader's own code and data: Makefile's --image-base. */
 #define TRAP_IMAGE 0x550050000000ull
@@ -35,5 +37,8 @@
 #define TRAP_ASK_ANY_FD 0x6b6602
 #define TRAP_ASK_FD     0x6c0000
 #define TRAP_ANSWER     0x647
+
+/* The number by which such a call comes back; no kernel has it either. */
+#define TRAP_CALL_BACK 0x6b66ff
 
 #endif

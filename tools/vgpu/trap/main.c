@@ -186,8 +186,12 @@ int main(int argc, char **argv, char **envp)
 	n = readlink("/proc/self/exe", trap_self, sizeof(trap_self) - 1);
 	if (n < 0)
 		return fail("/proc/self/exe", strerror(errno));
-	if (!realpath(argv[1], trap_exe))
-		return fail(argv[1], strerror(errno));
+	if (!realpath(argv[1], trap_exe)) {
+		/* A file that has no name any more, or never had: what the kernel calls it. */
+		n = readlink(argv[1], trap_exe, sizeof(trap_exe) - 1);
+		if (n < 0)
+			return fail(argv[1], strerror(errno));
+	}
 	trap_fsgsbase = getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE ? 1 : 0;
 	if (keep_environment(envp))
 		return fail(argv[1], strerror(ENOMEM));
@@ -211,6 +215,8 @@ int main(int argc, char **argv, char **envp)
 		if (r)
 			return fail(exe.interp, strerror(-r));
 	}
+	if (!strcmp(argv[0], TRAP_CLOSE_FILE))
+		close(atoi(strrchr(argv[1], '/') + 1));
 	/* From here on everything runs as it will in the handler. */
 	rawsys4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof(all));
 	jit_server_via = trap_self;

@@ -26,27 +26,30 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- clone ---------------------------------------------------------------- */
 
+void thread_failed(struct block *child)
+{
+	if (!child->other)
+		__atomic_sub_fetch(&trap_threads, 1, __ATOMIC_RELAXED);
+	block_give(child);
+}
+
 static long start_thread(struct call *c, uint64_t flags)
 {
-	struct post p = {.kind = POST_CLONE, .child = block_take()};
-	long r;
+	uint64_t ret = (uint64_t)c->r[REG_RIP];
+	struct block *child = block_take();
+	struct post *p;
 
-	if (!p.child)
+	if (!child)
 		return -EAGAIN;
+	child->other = !(flags & CLONE_THREAD);
+	child->foreign = child->other && !(flags & CLONE_FILES);
+	child->sys_blocked = c->b->sys_blocked;
 	/* Counted before it can end. */
-	if (flags & CLONE_THREAD)
+	if (!child->other)
 		__atomic_add_fetch(&trap_threads, 1, __ATOMIC_RELAXED);
-	p.child->foreign = !(flags & CLONE_THREAD) && !(flags & CLONE_FILES);
-	p.child->sys_blocked = c->b->sys_blocked;
-	r = call_post(c, &p);
-	if (r != CALL_DONE) {
-		if (flags & CLONE_THREAD)
-			__atomic_sub_fetch(&trap_threads, 1, __ATOMIC_RELAXED);
-		block_give(p.child);
-		return r;
-	}
-	/* The start makes the call, and comes to the slot's trap only when it fails. */
-	c->r[REG_RIP] = (greg_t)gate_start(p.child, (uint64_t)c->r[REG_RIP] - 8);
+	p = call_post(c, POST_CLONE);
+	p->child = child;
+	c->r[REG_RIP] = (greg_t)gate_start(child, ret, (uint64_t)c->r[REG_RIP]);
 	return CALL_DONE;
 }
 
@@ -95,7 +98,7 @@ static long copy_process(struct call *c, const struct clone_request *q)
 		user_write(q->parent_tid, &tid, sizeof(tid));
 	rawsys1(SYS_set_tid_address, q->flags & CLONE_CHILD_CLEARTID ? q->child_tid : 0);
 	rawsys2(SYS_set_robust_list, 0, 24);
-	c->b->foreign = false;
+	c->b->other = c->b->foreign = false;
 	if (q->flags & CLONE_SETTLS)
 		c->b->client_fs = q->tls;
 	if (q->stack)
@@ -106,7 +109,6 @@ static long copy_process(struct call *c, const struct clone_request *q)
 long call_clone(struct call *c)
 {
 	struct clone_request q = {.exit_signal = SIGCHLD};
-	struct post p = {.kind = POST_VFORK};
 	struct clone_args a = {0};
 	size_t n = (size_t)c->a[1];
 
@@ -151,13 +153,11 @@ long call_clone(struct call *c)
 	if (!(q.flags & CLONE_VM))
 		return copy_process(c, &q);
 	if (q.flags & CLONE_VFORK) {
-		/* A block in store for the child, which comes with an id of its own. */
-		struct block *b = block_take();
-
-		if (!b)
+		/* The child comes with an id of its own and no block. */
+		if (!blocks_expect(1))
 			return -EAGAIN;
-		block_give(b);
-		return call_post(c, &p);
+		call_post(c, POST_VFORK);
+		return CALL_DONE;
 	}
 	return start_thread(c, q.flags);
 }
@@ -166,7 +166,7 @@ long call_clone(struct call *c)
 
 long call_exit(struct call *c)
 {
-	if (c->b->foreign)
+	if (c->b->other)
 		return CALL_PASS;
 	/* Threads of ours do not keep a process alive that the client has left. */
 	if (!__atomic_sub_fetch(&trap_threads, 1, __ATOMIC_ACQ_REL))
@@ -179,7 +179,7 @@ long call_exit(struct call *c)
 
 long call_exit_group(struct call *c)
 {
-	if (!c->b->foreign)
+	if (!c->b->other)
 		preload_finish();
 	rawsys1(SYS_exit_group, c->a[0] & 0xff);
 	return -EINVAL;
@@ -195,6 +195,7 @@ struct exec_request {
 	const char *front[2 * MAX_SCRIPTS + 2];
 	unsigned n_front; /* words in front of the client's arguments */
 	bool script;      /* the client's own argv[0] goes */
+	int fd;           /* what path names, if nothing else does; -1 */
 };
 
 static int resolve(struct exec_request *q, char scripts[MAX_SCRIPTS][4096])
@@ -267,6 +268,7 @@ static long exec_name(struct exec_request *q, int dirfd, uint64_t path, int flag
 
 		if (keep < 0)
 			return keep;
+		q->fd = (int)keep;
 		snprintf(q->path, sizeof(q->path), "/proc/self/fd/%ld", keep);
 	}
 	return 0;
@@ -288,7 +290,7 @@ static long count_args(uint64_t argv)
 
 /* Our own file, the client's name for its file, then its arguments: main.c takes the first two off.
  * Pointers first, then the strings that are ours. */
-static long build(const struct exec_request *q, uint64_t argv, long argc, struct post *p)
+static long build(const struct exec_request *q, uint64_t argv, long argc, void **mem, size_t *bytes)
 {
 	size_t words = 2 + q->n_front + (size_t)argc + 2, text = 0;
 	long at, skip = q->script && argc ? 1 : 0;
@@ -298,15 +300,15 @@ static long build(const struct exec_request *q, uint64_t argv, long argc, struct
 	for (unsigned i = 0; i < q->n_front; i++)
 		text += strlen(q->front[i]) + 1;
 	text += strlen(q->path) + 1;
-	p->mem_bytes = words * sizeof(*v) + text;
-	at = rawsys6(SYS_mmap, 0, p->mem_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		     -1, 0);
+	*bytes = words * sizeof(*v) + text;
+	at = rawsys6(SYS_mmap, 0, *bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		     0);
 	if (at < 0 && at > -4096)
 		return at;
-	p->mem = (void *)at;
-	v = p->mem;
+	*mem = (void *)at;
+	v = *mem;
 	s = (char *)(v + words);
-	*v++ = trap_self;
+	*v++ = q->fd >= 0 ? TRAP_CLOSE_FILE : trap_self;
 	*v++ = strcpy(s, q->path);
 	s += strlen(s) + 1;
 	for (unsigned i = 0; i < q->n_front; i++) {
@@ -314,7 +316,7 @@ static long build(const struct exec_request *q, uint64_t argv, long argc, struct
 		s += strlen(s) + 1;
 	}
 	if (user_read(v, argv + 8 * (uint64_t)skip, (size_t)(argc - skip) * sizeof(*v))) {
-		rawsys2(SYS_munmap, p->mem, p->mem_bytes);
+		rawsys2(SYS_munmap, *mem, *bytes);
 		return -EFAULT;
 	}
 	v += argc - skip;
@@ -327,20 +329,22 @@ static long build(const struct exec_request *q, uint64_t argv, long argc, struct
 long call_exec(struct call *c, int dirfd, uint64_t path, uint64_t argv, uint64_t envp, int flags)
 {
 	static char scripts[MAX_SCRIPTS][4096]; /* under the lock */
-	struct exec_request q = {.n_front = 0};
-	struct post p = {.kind = POST_EXEC};
+	struct exec_request q = {.fd = -1};
 	long r = exec_name(&q, dirfd, path, flags), argc;
+	size_t bytes = 0;
+	void *mem = NULL;
+	struct post *p;
 
 	if (r)
 		return r;
 	argc = count_args(argv);
-	if (argc < 0)
-		return argc;
 	pthread_mutex_lock(&lock);
-	r = resolve(&q, scripts);
+	r = argc < 0 ? argc : resolve(&q, scripts);
 	if (r == IMAGE_ELF)
-		r = build(&q, argv, argc, &p);
+		r = build(&q, argv, argc, &mem, &bytes);
 	pthread_mutex_unlock(&lock);
+	if (r && q.fd >= 0)
+		rawsys1(SYS_close, q.fd);
 	/* The filter knows one architecture: others run, and see no device. */
 	if (r == IMAGE_OTHER_ARCH) {
 		vgpu_log("exec %s: not x86-64, runs without the virtual device", q.path);
@@ -348,17 +352,16 @@ long call_exec(struct call *c, int dirfd, uint64_t path, uint64_t argv, uint64_t
 	}
 	if (r)
 		return r;
-	r = call_post(c, &p);
-	if (r != CALL_DONE) {
-		rawsys2(SYS_munmap, p.mem, p.mem_bytes);
-		return r;
-	}
+	p = call_post(c, POST_EXEC);
+	p->mem = mem;
+	p->mem_bytes = bytes;
+	p->fd = q.fd;
 	/* In a vfork child nobody comes back to free it but the parent. */
-	c->b->exec_mem = p.mem;
-	c->b->exec_bytes = p.mem_bytes;
+	c->b->exec_mem = mem;
+	c->b->exec_bytes = bytes;
 	c->r[REG_RAX] = SYS_execve;
 	c->r[REG_RDI] = (greg_t)trap_self;
-	c->r[REG_RSI] = (greg_t)p.mem;
+	c->r[REG_RSI] = (greg_t)mem;
 	c->r[REG_RDX] = (greg_t)envp;
 	return CALL_DONE;
 }
@@ -397,7 +400,7 @@ long call_brk(struct call *c)
 		struct call u = {.b = c->b, .nr = SYS_munmap, .a = {(long)end, (long)(from - end)}};
 
 		/* As any memory that the device may have mapped. */
-		if (vfd_live && !c->b->foreign)
+		if (vfd_live)
 			vgpu_syscall(u.nr, u.a[0], u.a[1], 0, 0, 0, 0);
 		else
 			rawsys2(SYS_munmap, end, from - end);

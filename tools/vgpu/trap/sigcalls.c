@@ -25,6 +25,10 @@ struct action {
 
 static struct action sigsys;     /* the client's */
 static kernel_sigset sys_masked; /* signals whose handlers would block SIGSYS */
+/* Handlers that want an alternate stack run on the normal one as long as the client has none; the
+ * kernel, which has ours, is told only when the client's first comes. */
+static kernel_sigset on_stack;
+static bool has_stack;
 
 static kernel_sigset *frame_mask(ucontext_t *uc)
 {
@@ -46,22 +50,32 @@ long call_sigaction(struct call *c)
 		return -EFAULT;
 	if (sig == SIGSYS) {
 		old = sigsys;
-		if (c->a[1] && !c->b->foreign)
+		if (c->a[1] && !c->b->other)
 			sigsys = act;
 	} else {
 		kernel_sigset bit = sig >= 1 && sig <= 64 ? SIGBIT(sig) : 0;
 		bool masked = __atomic_load_n(&sys_masked, __ATOMIC_RELAXED) & bit;
 		bool masks = act.mask & SIGBIT(SIGSYS);
+		bool stacked = __atomic_load_n(&on_stack, __ATOMIC_RELAXED) & bit;
+		bool stacks =
+			!__atomic_load_n(&has_stack, __ATOMIC_RELAXED) && (act.flags & SA_ONSTACK);
 
 		act.mask &= ~SIGBIT(SIGSYS);
+		if (stacks)
+			act.flags &= ~(uint64_t)SA_ONSTACK;
 		r = rawsys4(SYS_rt_sigaction, sig, c->a[1] ? &act : NULL, c->a[2] ? &old : NULL,
 			    sizeof(kernel_sigset));
 		if (r)
 			return r;
 		if (masked)
 			old.mask |= SIGBIT(SIGSYS);
-		if (c->a[1] && masks != masked && !c->b->foreign)
+		if (stacked)
+			old.flags |= SA_ONSTACK;
+		/* A vfork child has handlers of its own, and soon another image. */
+		if (c->a[1] && masks != masked && !c->b->other)
 			__atomic_fetch_xor(&sys_masked, bit, __ATOMIC_RELAXED);
+		if (c->a[1] && stacks != stacked && !c->b->other)
+			__atomic_fetch_xor(&on_stack, bit, __ATOMIC_RELAXED);
 	}
 	return c->a[2] && user_write((uint64_t)c->a[2], &old, sizeof(old)) ? -EFAULT : 0;
 }
@@ -102,34 +116,32 @@ long call_sigprocmask(struct call *c)
 long call_with_mask(struct call *c, unsigned arg)
 {
 	static const int regs[6] = {REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8, REG_R9};
-	struct post p = {.kind = POST_REGISTERS};
-	long r;
+	kernel_sigset mask;
+	struct post *p;
 
-	if (user_read(&p.mask, (uint64_t)c->a[arg], sizeof(p.mask)) || !(p.mask & SIGBIT(SIGSYS)))
+	if (user_read(&mask, (uint64_t)c->a[arg], sizeof(mask)) || !(mask & SIGBIT(SIGSYS)))
 		return CALL_PASS;
-	p.mask &= ~SIGBIT(SIGSYS);
-	r = call_post(c, &p);
-	if (r == CALL_DONE)
-		c->r[regs[arg]] = (greg_t)&c->b->posts[c->b->n_posts - 1].mask;
-	return r;
+	p = call_post(c, POST_REGISTERS);
+	p->mask = mask & ~SIGBIT(SIGSYS);
+	c->r[regs[arg]] = (greg_t)&p->mask;
+	return CALL_DONE;
 }
 
 long call_pselect(struct call *c)
 {
-	struct post p = {.kind = POST_REGISTERS}, *q;
-	long r;
+	kernel_sigset mask;
+	uint64_t arg[2]; /* pointer, size */
+	struct post *p;
 
-	if (user_read(p.mask_arg, (uint64_t)c->a[5], sizeof(p.mask_arg)) || !p.mask_arg[0] ||
-	    user_read(&p.mask, p.mask_arg[0], sizeof(p.mask)) || !(p.mask & SIGBIT(SIGSYS)))
+	if (user_read(arg, (uint64_t)c->a[5], sizeof(arg)) || !arg[0] ||
+	    user_read(&mask, arg[0], sizeof(mask)) || !(mask & SIGBIT(SIGSYS)))
 		return CALL_PASS;
-	p.mask &= ~SIGBIT(SIGSYS);
-	r = call_post(c, &p);
-	if (r != CALL_DONE)
-		return r;
-	q = &c->b->posts[c->b->n_posts - 1];
-	q->mask_arg[0] = (uint64_t)&q->mask;
-	c->r[REG_R9] = (greg_t)q->mask_arg;
-	return r;
+	p = call_post(c, POST_REGISTERS);
+	p->mask = mask & ~SIGBIT(SIGSYS);
+	p->mask_arg[0] = (uint64_t)&p->mask;
+	p->mask_arg[1] = arg[1];
+	c->r[REG_R9] = (greg_t)p->mask_arg;
+	return CALL_DONE;
 }
 
 /* ---- alternate stacks ----------------------------------------------------- */
@@ -138,6 +150,23 @@ long call_pselect(struct call *c)
 #define SS_AUTODISARM (1 << 31)
 #endif
 #define KERNEL_MINSIGSTKSZ 2048
+
+static void stack_appeared(void)
+{
+	kernel_sigset all;
+	struct action a;
+
+	if (__atomic_exchange_n(&has_stack, true, __ATOMIC_RELAXED))
+		return;
+	all = __atomic_exchange_n(&on_stack, 0, __ATOMIC_RELAXED);
+	for (int sig = 1; sig <= 64; sig++) {
+		if (!(all & SIGBIT(sig)) ||
+		    rawsys4(SYS_rt_sigaction, sig, 0, &a, sizeof(kernel_sigset)))
+			continue;
+		a.flags |= SA_ONSTACK;
+		rawsys4(SYS_rt_sigaction, sig, &a, 0, sizeof(kernel_sigset));
+	}
+}
 
 /* kernel/signal.c:do_sigaltstack(). While the client has none, the kernel has ours. */
 long call_sigaltstack(struct call *c)
@@ -171,6 +200,8 @@ long call_sigaltstack(struct call *c)
 		if (r)
 			return r;
 		*now = set;
+		if (mode != SS_DISABLE)
+			stack_appeared();
 	}
 	return c->a[1] && user_write((uint64_t)c->a[1], &old, sizeof(old)) ? -EFAULT : 0;
 }

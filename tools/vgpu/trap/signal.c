@@ -23,33 +23,36 @@ static void pass(struct call *c)
 		c->r[REG_RAX] = rawsys(c->nr, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4], c->a[5]);
 }
 
-/* A handler that was left by a jump never comes for what it had here. */
-static struct post *post_push(struct block *b)
+/* A handler that was left by a jump never comes back for what it had here: the oldest goes. */
+static unsigned post_choose(struct block *b, enum post_kind kind)
 {
-	unsigned max = sizeof(b->posts) / sizeof(b->posts[0]);
+	unsigned oldest = 1;
 
-	if (b->n_posts == max) {
-		memmove(&b->posts[0], &b->posts[1], (max - 1) * sizeof(b->posts[0]));
-		b->n_posts--;
+	/* Comes back when it fails only. */
+	if (kind == POST_CLONE)
+		return 0;
+	for (unsigned i = 1; i < TRAP_POSTS; i++) {
+		if (!b->posts[i].used)
+			return i;
+		if ((int)(b->posts[i].serial - b->posts[oldest].serial) < 0)
+			oldest = i;
 	}
-	return &b->posts[b->n_posts++];
+	return oldest;
 }
 
-long call_post(struct call *c, const struct post *p)
+struct post *call_post(struct call *c, enum post_kind kind)
 {
-	uint64_t slot = gate_slot((uint64_t)c->r[REG_RIP]);
-	struct post *q;
+	unsigned i = post_choose(c->b, kind);
+	struct post *p = &c->b->posts[i];
 
-	if (!slot)
-		return -ENOMEM;
-	q = post_push(c->b);
-	*q = *p;
-	q->site = slot;
-	q->sp = (uint64_t)c->r[REG_RSP];
-	for (unsigned i = 0; i < 6; i++)
-		q->saved[i] = c->a[i];
-	c->r[REG_RIP] = (greg_t)(slot + 8);
-	return CALL_DONE;
+	*p = (struct post){.kind = kind,
+			   .used = true,
+			   .serial = c->b->serial++,
+			   .ret = (uint64_t)c->r[REG_RIP]};
+	for (unsigned k = 0; k < 6; k++)
+		p->saved[k] = c->a[k];
+	c->r[REG_RIP] = (greg_t)gate_post(c->b, i);
+	return p;
 }
 
 /* Descriptors that arrived are the device's if they are an open file that we know. */
@@ -69,22 +72,18 @@ static void received(uint64_t msg)
 	fds_received(&m);
 }
 
-/* The call has returned: its result is where the number of the trapped one would be. */
-static void post(struct block *b, greg_t *r)
+/* The call has returned. A vfork child comes out of its parent's. */
+static void post(struct block *b, greg_t *r, struct block *owner, unsigned i, long result)
 {
-	uint64_t slot = (uint64_t)r[REG_RIP] - TRAP_POST;
-	long result = r[REG_RAX];
-	struct post *p = NULL;
+	struct post *p = &owner->posts[i];
 
-	r[REG_RIP] = (greg_t)gate_return(slot);
-	while (b->n_posts && !p) {
-		struct post *q = &b->posts[--b->n_posts];
-
-		if (q->site == slot && q->sp == (uint64_t)r[REG_RSP])
-			p = q;
-	}
-	if (!p)
-		return; /* a vfork child: its parent's */
+	r[REG_RIP] = (greg_t)p->ret;
+	r[REG_RAX] = result;
+	for (unsigned k = 0; k < 6; k++)
+		r[arg_regs[k]] = p->saved[k];
+	if (owner != b)
+		return;
+	p->used = false;
 	switch (p->kind) {
 	case POST_REGISTERS:
 		break;
@@ -93,20 +92,20 @@ static void post(struct block *b, greg_t *r)
 			received((uint64_t)p->saved[1]);
 		break;
 	case POST_VFORK:
+		blocks_expect(-1);
 		if (result > 0 && (unsigned long)result < TRAP_TIDS && trap_blocks[result])
 			block_give(trap_blocks[result]);
 		break;
 	case POST_EXEC:
 		rawsys2(SYS_munmap, p->mem, p->mem_bytes);
 		b->exec_mem = NULL;
+		if (p->fd >= 0)
+			rawsys1(SYS_close, p->fd);
 		break;
 	case POST_CLONE:
-		__atomic_sub_fetch(&trap_threads, 1, __ATOMIC_RELAXED);
-		block_give(p->child);
+		thread_failed(p->child);
 		break;
 	}
-	for (unsigned i = 0; i < 6; i++)
-		r[arg_regs[i]] = p->saved[i];
 }
 
 uint64_t trap_signal(struct block *b, siginfo_t *info, ucontext_t *uc)
@@ -114,12 +113,16 @@ uint64_t trap_signal(struct block *b, siginfo_t *info, ucontext_t *uc)
 	greg_t *r = uc->uc_mcontext.gregs;
 	uint64_t ip = (uint64_t)r[REG_RIP];
 	struct call c = {.b = b, .uc = uc, .r = r, .nr = info->si_syscall};
+	unsigned whose, which;
 	long result;
 
 	if (info->si_code != SYS_SECCOMP || info->si_errno != TRAP_DATA)
 		return sigsys_forward(b, info, uc);
-	if (ip - TRAP_GATE < TRAP_GATE_BYTES) {
-		post(b, r);
+	if (c.nr == TRAP_CALL_BACK) {
+		if (gate_posted(ip, &whose, &which, &result))
+			post(b, r, block_by_index(whose), which, result);
+		else
+			r[REG_RAX] = -ENOSYS;
 		return 0;
 	}
 	for (unsigned i = 0; i < 6; i++)

@@ -38,12 +38,15 @@ enum post_kind {
 
 struct post {
 	enum post_kind kind;
-	uint64_t site, sp;    /* which call of which frame */
+	bool used;
+	unsigned serial;
+	uint64_t ret;         /* the client's next instruction */
 	greg_t saved[6];      /* rdi, rsi, rdx, r10, r8, r9 */
 	kernel_sigset mask;   /* stands in for the caller's */
 	uint64_t mask_arg[2]; /* pselect6: pointer and size */
 	void *mem;            /* POST_EXEC: the argument vector */
 	size_t mem_bytes;
+	int fd;              /* POST_EXEC: the image's, -1 if it has a name */
 	struct block *child; /* POST_CLONE */
 };
 
@@ -55,12 +58,13 @@ struct block {
 	stack_t alt; /* where SIGSYS arrives while the client has no alternate stack */
 	int tid;     /* 0: free */
 	bool leaving;
-	bool foreign;     /* shares memory with the client, not descriptors: a vfork child */
+	bool other;       /* of another process that shares memory with the client, */
+	bool foreign;     /* but not descriptors: a vfork child */
 	bool sys_blocked; /* what the client believes about SIGSYS */
 	unsigned index;
-	unsigned n_posts;
-	struct post posts[8];
-	struct block *next; /* of the free ones */
+	unsigned serial;
+	struct post posts[TRAP_POSTS]; /* by stub; the first is clone's */
+	struct block *next;            /* of the free ones */
 	void *exec_mem;
 	size_t exec_bytes;
 };
@@ -81,9 +85,12 @@ uint64_t trap_get_fs(void);
 #define TRAP_TIDS (1u << 22)       /* PID_MAX_LIMIT */
 extern struct block **trap_blocks; /* by thread id */
 
-int blocks_init(void);                /* and the calling thread's own; 0 or -errno */
-struct block *block_adopt(long tid);  /* entry.S: a thread that nobody announced. No TLS there */
-struct block *block_take(void);       /* NULL when there is no memory */
+int blocks_init(void);               /* and the calling thread's own; 0 or -errno */
+struct block *block_adopt(long tid); /* entry.S: a thread that nobody announced. No TLS there */
+struct block *block_take(void);      /* NULL when there is no memory */
+struct block *block_by_index(unsigned i);
+/* n more (or fewer) children will come without a block; false when there is no memory. */
+bool blocks_expect(int n);
 void block_give(struct block *b);     /* its thread never was or is no more */
 void blocks_forked(struct block *me); /* in a forked child: the others are gone */
 /* As many threads as the client started: exit() of the last one ends the process. */
@@ -92,12 +99,16 @@ extern int trap_threads;
 /* ---- gate.c --------------------------------------------------------------- */
 
 int gate_init(void);
+void gate_forked(void);
 /* The slot for calls that return to ret, or 0 when there are no more. */
 uint64_t gate_slot(uint64_t ret);
-void gate_forked(void);
-uint64_t gate_return(uint64_t slot);
-/* Code that makes clone() from b's own start: the child finds b's stack and identity. */
-uint64_t gate_start(struct block *b, uint64_t slot);
+/* The i-th of b's calls that come back. */
+uint64_t gate_post(const struct block *b, unsigned i);
+/* Is this one coming back? Whose (the block's index), which, and with what. */
+bool gate_posted(uint64_t ip, unsigned *block, unsigned *i, long *result);
+/* Code that makes clone() and starts b's thread; the parent goes on at ret, or, when it failed, as a
+ * call of its that comes back. */
+uint64_t gate_start(const struct block *b, uint64_t ret, uint64_t failed);
 
 /* ---- filter.c ------------------------------------------------------------- */
 
@@ -128,8 +139,8 @@ enum {
 };
 
 long call_dispatch(struct call *c);
-/* Sends the call on; p (kind and what the kind needs set) is worked on when it returns. */
-long call_post(struct call *c, const struct post *p);
+/* Sends the call on, to come back; the caller fills in what the kind needs. */
+struct post *call_post(struct call *c, enum post_kind kind);
 
 /* ---- sigcalls.c ----------------------------------------------------------- */
 
@@ -151,6 +162,7 @@ void sleep_init(void);
 /* ---- process.c ------------------------------------------------------------ */
 
 long call_clone(struct call *c);
+void thread_failed(struct block *child); /* clone() did */
 long call_exec(struct call *c, int dirfd, uint64_t path, uint64_t argv, uint64_t envp, int flags);
 long call_exit(struct call *c);
 long call_exit_group(struct call *c);
@@ -173,6 +185,8 @@ int image_probe(const char *path, char *line, size_t n);
 int image_script(char *line, const char **interp, const char **arg);
 int image_map(const char *path, struct image *out, bool interpreter);
 
+/* argv[0] of this loader when the file it is given is a descriptor to close. */
+#define TRAP_CLOSE_FILE "vgpu-trap: close"
 extern char trap_self[]; /* this file */
 extern char trap_exe[];  /* the client's */
 
