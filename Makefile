@@ -145,12 +145,14 @@ check-delay: all tests ## programs that wait are the same with delayed memory (m
 	@scripts/check-delay.sh $(DELAY_SEEDS) $(MOST)
 
 .PHONY: check-manual
-check-manual: all $(B)/tests/isa_vectors ## own instruction vectors, also compiled and in lock step (long); TABLES=folder makes them anew
+check-manual: all $(B)/tests/isa_vectors $(addprefix $(B)/tests/,vgpu_isa_every vgpu_manual vgpu_isa_memory vgpu_isa_buffer) ## own instruction vectors, also compiled and in lock step (long); TABLES=folder makes them anew
 	@[ -z "$(TABLES)" ] || { tests/manual/vectors.py "$(TABLES)" $(B)/manual.json && \
 		cmp $(B)/manual.json tests/data/manual/alu.json; }
 	$(B)/tests/isa_vectors tests/data/manual/alu.json
 	$(B)/tests/isa_vectors --jit tests/data/manual/alu.json
 	$(B)/tests/isa_vectors --lockstep tests/data/manual/alu.json
+	for t in vgpu_isa_every vgpu_manual vgpu_isa_memory vgpu_isa_buffer; do \
+		ISA_MACHINE=lockstep $(B)/tests/$$t --jobs 1 || exit 1; done
 
 check-unit: tests-unit ## the host-only tests alone
 	@tests/run.sh unit

@@ -1,6 +1,9 @@
 /* A one-wave machine for tests of instructions: assemble words with the e_* encoders, run them,
  * look at registers, LDS and memory. Encoders take opcodes by name and follow the public RDNA3
- * ISA manual's microcode formats. */
+ * ISA manual's microcode formats.
+ *
+ * With ISA_MACHINE=lockstep in the environment programs are compiled too, and run in lock step with
+ * the interpreter: the first difference halts the wave. */
 #ifndef TESTS_ISA_MACHINE_H
 #define TESTS_ISA_MACHINE_H
 
@@ -9,6 +12,7 @@
 #include <string.h>
 
 #include "isa/isa.h"
+#include "isa/jit.h"
 #include "vm/vm.h"
 
 #define M_CODE    0x100000000ull
@@ -202,6 +206,13 @@ static inline void e_vop2(unsigned op, unsigned d, unsigned src, unsigned b)
 	m_put(m_opcode(op) << 25 | d << 17 | b << 9 | src);
 }
 
+static inline bool m_lockstep(void)
+{
+	const char *s = getenv("ISA_MACHINE");
+
+	return s && !strcmp(s, "lockstep");
+}
+
 /* Runs what was assembled, from the start, then s_endpgm. Registers are kept. */
 static inline void m_run(void)
 {
@@ -210,7 +221,14 @@ static inline void m_run(void)
 	M.w->pc = M_CODE;
 	M.w->state = WAVE_RUN;
 	isa_icache_invalidate();
-	isa_run(&M.x, M.w, 100000);
+	if (!m_lockstep()) {
+		isa_run(&M.x, M.w, 100000);
+		return;
+	}
+	struct jit_shape shape = {.nvgpr = M.w->nvgpr, .mode = M.w->mode, .wave64 = M.w->wave64};
+
+	jit_run(jit_kernel_get(&M.imem, M_CODE, &shape, JIT_LOCKSTEP), &M.x, M.w, 100000);
+	cr_assert(M.w->stop != STOP_DIFFERS, "%s", jit_difference());
 }
 
 static inline void m_run_ok(void)

@@ -241,19 +241,19 @@ static uint64_t sum(uint64_t a, uint64_t b)
 	X(ADD, U32, U32, 4, o + d)                                                                 \
 	X(ADD, U64, U64, 8, o + d)                                                                 \
 	X(SUB, U32, U32, 4, o - d)                                                                 \
-	X(SUB, U64, U64, 8, o - d) X(INC, U32, U32, 4, U32(o) >= U32(d) ? 0 : o + 1) X(            \
-		INC, U64, U64, 8, o >= d ? 0 : o + 1) X(DEC, U32, U32, 4,                          \
-							!U32(o) || U32(o) > U32(d) ? d : o - 1)    \
-		X(DEC, U64, U64, 8, !o || o > d ? d : o - 1) X(                                    \
-			MIN, I32, S32, 4, S32(d) < S32(o) ? d : o) X(MIN, I64, S64, 8,             \
-								     S64(d) < S64(o) ? d : o)      \
-			X(MAX, I32, S32, 4,                                                        \
-			  S32(d) > S32(o) ? d : o) X(MAX, I64, S64, 8, S64(d) > S64(o) ? d : o)    \
-				X(MIN, U32, U32, 4,                                                \
-				  U32(d) < U32(o) ? d : o) X(MIN, U64, U64, 8, d < o ? d : o)      \
-					X(MAX, U32, U32, 4, U32(d) > U32(o) ? d : o)               \
-						X(MAX, U64, U64, 8, d > o ? d : o) X(AND, B32,     \
-										     U32, 4, o &d) \
+	X(SUB, U64, U64, 8, o - d)                                                                 \
+	X(INC, U32, U32, 4, U32(o) >= U32(d) ? 0 : o + 1) X(INC, U64, U64, 8, o >= d ? 0 : o + 1)  \
+		X(DEC, U32, U32, 4, !U32(o) || U32(o) > U32(d) ? d : o - 1) X(                     \
+			DEC, U64, U64, 8, !o || o > d ? d : o - 1) X(MIN, I32, S32, 4,             \
+								     S32(d) < S32(o) ? d : o)      \
+			X(MIN, I64, S64, 8, S64(d) < S64(o) ? d : o) X(MAX, I32, S32, 4,           \
+								       S32(d) > S32(o) ? d : o)    \
+				X(MAX, I64, S64, 8, S64(d) > S64(o) ? d : o)                       \
+					X(MIN, U32, U32, 4, U32(d) < U32(o) ? d : o) X(            \
+						MIN, U64, U64, 8, d < o ? d : o)                   \
+						X(MAX, U32, U32, 4, U32(d) > U32(o) ? d : o) X(    \
+							MAX, U64, U64, 8,                          \
+							d > o ? d : o) X(AND, B32, U32, 4, o &d)   \
 							X(AND, B64, U64, 8, o &d) X(               \
 								OR, B32, U32, 4,                   \
 								o | d) X(OR, B64, U64, 8, o | d)   \
@@ -649,7 +649,7 @@ Test(vgpu_isa_every, hints)
 	for (unsigned i = 0; i < sizeof(op) / sizeof(*op); i++)
 		e_sopp(op[i], 0);
 	e_sopk(ISA_S_VERSION, 0, 0x1234);
-	m_put(0x7e000000); /* v_nop */
+	m_put(0x7e000000 | m_opcode(ISA_V_NOP) << 9);
 	m_put(0x7e000000 | m_opcode(ISA_V_PIPEFLUSH) << 9);
 	e_ds(ISA_DS_NOP, 0, 0, 0, 0, 0);
 	e_smem(ISA_S_GL1_INV, 0, 0, M_NULL, 0);

@@ -340,6 +340,38 @@ Test(vgpu_manual, scalar_addresses)
 	cr_assert_eq(M.w->s[0], 3u);
 }
 
+/* A literal of a signed 64-bit source is sign-extended, of an unsigned one zero-extended, of a double
+ * the upper half. */
+Test(vgpu_manual, literals_of_64_bits)
+{
+	all(1, 4);
+	all(2, 1);
+	m_set64(4, 0xffffffff80000000);
+	e_vop3(m_opcode(ISA_V_ASHRREV_I64), 4, V(1), M_LIT, 0, 0, 0);
+	m_put(0x80000000);
+	e_vop3(m_opcode(ISA_V_LSHRREV_B64), 6, V(1), M_LIT, 0, 0, 0);
+	m_put(0x80000000);
+	m_put(0xd4000000 | m_opcode(ISA_V_MAD_I64_I32) << 16 | M_NULL << 8 | 8);
+	m_put((uint32_t)M_LIT << 18 | V(2) << 9 | V(1));
+	m_put(0xfffffffd);
+	e_vop3(m_opcode(ISA_V_CMP_EQ_I64), 10, 4, M_LIT, 0, 0, 0);
+	m_put(0x80000000);
+	e_vop3(m_opcode(ISA_V_CMP_EQ_U64), 11, 4, M_LIT, 0, 0, 0);
+	m_put(0x80000000);
+	e_vop3(m_opcode(ISA_V_ADD_F64), 12, M_LIT, 128, 0, 0, 0);
+	m_put(0x40080000);
+	m_run_ok();
+	is(4, 0xf8000000);
+	is(5, 0xffffffff);
+	is(6, 0x08000000);
+	is(7, 0);
+	is(8, 1); /* 4 * 1 - 3 */
+	is(9, 0);
+	cr_assert(M.w->s[10] == 0xffffffff && M.w->s[11] == 0);
+	is(12, 0);
+	is(13, 0x40080000);
+}
+
 /* K is the literal: second factor of fmamk, addend of fmaak. */
 Test(vgpu_manual, fma_with_a_literal)
 {

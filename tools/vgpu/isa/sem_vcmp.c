@@ -71,8 +71,8 @@ static inline uint32_t bits64(v32l m)
 	CMP_PAIR(OP, U64, BEGIN_64, const v32q a = valu_src64(&v, 0, false),                       \
 		 const v32q b = valu_src64(&v, 1, false), bits64(E))
 #define CMP_I64(OP, E)                                                                             \
-	CMP_PAIR(OP, I64, BEGIN_64, const v32l a = (v32l)valu_src64(&v, 0, false),                 \
-		 const v32l b = (v32l)valu_src64(&v, 1, false), bits64(E))
+	CMP_PAIR(OP, I64, BEGIN_64, const v32l a = valu_src64_signed(&v, 0),                       \
+		 const v32l b = valu_src64_signed(&v, 1), bits64(E))
 
 /* The operands do not matter, but where DPP lets the lane be written. */
 #define CMP_CONST(TYPE, BEGIN, OP, BITS) CMP_PAIR(OP, TYPE, BEGIN, (void)0, cmp_dpp(&v), BITS)

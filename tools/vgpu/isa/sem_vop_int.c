@@ -373,7 +373,7 @@ VALU_SEM(V_MAD_I64_I32)
 	valu_begin(&v, x, in, 0, 0, 0);
 	const v32u a = *valu_src(&v, 0, K_B32);
 	const v32u b = *valu_src(&v, 1, K_B32);
-	const v32q c = valu_src64(&v, 2, false);
+	const v32q c = (v32q)valu_src64_signed(&v, 2);
 	v32q p = (v32q)(to_l(S(a)) * to_l(S(b))), r = p + c;
 	/* Bit 64 of the exact sum is its sign: r's, turned round where 64 bits overflowed. */
 	v32q over = ~(p ^ c) & (p ^ r);
@@ -387,20 +387,20 @@ VALU_SEM(V_MAD_I64_I32)
 
 /* ---- 64-bit shifts ---------------------------------------------------------- */
 
-#define VOP_SHIFT64(NAME, EXPR)                                                                    \
+#define VOP_SHIFT64(NAME, SRC, EXPR)                                                               \
 	VALU_SEM(NAME)                                                                             \
 	{                                                                                          \
 		struct valu v;                                                                     \
                                                                                                    \
 		valu_begin(&v, x, in, 0, 0, 0);                                                    \
 		const v32q n = to_q(*valu_src(&v, 0, K_B32) & 63u);                                \
-		const v32q q = valu_src64(&v, 1, false);                                           \
+		const v32q q = SRC;                                                                \
 		valu_out64(&v, false, (v32q)(EXPR));                                               \
 	}
 
-VOP_SHIFT64(V_LSHLREV_B64, q << n)
-VOP_SHIFT64(V_LSHRREV_B64, q >> n)
-VOP_SHIFT64(V_ASHRREV_I64, (v32l)q >> (v32l)n)
+VOP_SHIFT64(V_LSHLREV_B64, valu_src64(&v, 1, false), q << n)
+VOP_SHIFT64(V_LSHRREV_B64, valu_src64(&v, 1, false), q >> n)
+VOP_SHIFT64(V_ASHRREV_I64, (v32q)valu_src64_signed(&v, 1), (v32l)q >> (v32l)n)
 
 /* ---- sums of absolute differences ------------------------------------------- */
 

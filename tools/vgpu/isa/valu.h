@@ -359,6 +359,14 @@ static inline v32q valu_src64(struct valu *v, unsigned i, bool is_float)
 	return q;
 }
 
+/* A signed 64-bit source: a literal is sign-extended (RDNA3.5 ISA, "Literal expansion to 64 bits"). */
+static inline v32l valu_src64_signed(struct valu *v, unsigned i)
+{
+	if (valu_unlikely(v->in->src[i] == OPR_LITERAL))
+		return (v32l)(int64_t)(int32_t)v->in->literal;
+	return (v32l)valu_src64(v, i, false);
+}
+
 /* f64 source with abs and neg, but no denormal flush. */
 v32q valu_src64_bits(struct valu *v, unsigned i);
 
