@@ -40,13 +40,19 @@ static long sys_open(const char *path, int flags, int mode)
 	return rawsys4(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, mode);
 }
 
+/* From the inside out, until one is there or could be made: few are missing at a time. */
 static void make_parents(char *path)
 {
-	for (char *s = path + strlen(root) + 1; (s = strchr(s, '/')); s++) {
-		*s = 0;
+	char *end = strrchr(path, '/');
+
+	if (!end || end <= path + strlen(root))
+		return;
+	*end = 0;
+	if (rawsys2(SYS_mkdir, path, 0755) == -ENOENT) {
+		make_parents(path);
 		rawsys2(SYS_mkdir, path, 0755);
-		*s = '/';
 	}
+	*end = '/';
 }
 
 static int write_file(const char *rel, const char *text, size_t len)
@@ -107,12 +113,16 @@ static void emit(void *ctx, enum sysfs_kind kind, const char *rel, const char *t
 		note_node(rel);
 		break;
 	case SYSFS_DIR:
-		make_parents(path);
-		rawsys2(SYS_mkdir, path, 0755);
+		if (rawsys2(SYS_mkdir, path, 0755) == -ENOENT) {
+			make_parents(path);
+			rawsys2(SYS_mkdir, path, 0755);
+		}
 		break;
 	case SYSFS_LINK:
-		make_parents(path);
-		rawsys2(SYS_symlink, text, path);
+		if (rawsys2(SYS_symlink, text, path) == -ENOENT) {
+			make_parents(path);
+			rawsys2(SYS_symlink, text, path);
+		}
 		break;
 	}
 }
