@@ -297,6 +297,8 @@ static void group_dmabuf(void)
 	WANT(EBADF, IMPORT_DMABUF, &im);
 	im.dmabuf_fd = (uint32_t)null;
 	WANT(EINVAL, IMPORT_DMABUF, &im);
+	im.dmabuf_fd = (uint32_t)open("/dev/null", O_PATH);
+	WANT(EBADF, IMPORT_DMABUF, &im);
 	im.dmabuf_fd = ex.dmabuf_fd;
 	im.va_addr = reserve(65536);
 	WANT(0, IMPORT_DMABUF, &im);
@@ -584,6 +586,9 @@ static void group_debug(void)
 static void group_criu(void)
 {
 	struct kfd_ioctl_criu_args c = {.op = 99};
+	struct kfd_ioctl_get_queue_wave_state_args ws = {0};
+	struct kfd_ioctl_create_queue_args q;
+	uint32_t header[4] = {0};
 	int status;
 	pid_t pid;
 
@@ -604,6 +609,19 @@ static void group_criu(void)
 		TRUE(c.num_devices == 1 && c.pid == (uint32_t)getpid());
 		c.op = KFD_CRIU_OP_UNPAUSE;
 		WANT(0, CRIU_OP, &c);
+		/* A restore stops the queues first, and they stay so when it fails. */
+		q = queue_args();
+		WANT(0, CREATE_QUEUE, &q);
+		ws.queue_id = q.queue_id;
+		ws.ctl_stack_address = (uintptr_t)header;
+		WANT(EINVAL, GET_QUEUE_WAVE_STATE, &ws);
+		c = (struct kfd_ioctl_criu_args){.op = KFD_CRIU_OP_RESTORE,
+						 .devices = (uintptr_t)header,
+						 .priv_data = (uintptr_t)header,
+						 .priv_data_size = 4,
+						 .num_devices = 1};
+		WANT(EINVAL, CRIU_OP, &c);
+		WANT(0, GET_QUEUE_WAVE_STATE, &ws);
 	}
 	pid = fork();
 	if (!pid) {

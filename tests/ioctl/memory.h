@@ -101,6 +101,13 @@ static void group_before_acquire(void)
 	av.gpu_id = gpu;
 	WANT(0, AVAILABLE_MEMORY, &av);
 	TRUE(av.available > 1ull << 30);
+	/* The doorbells are the process's. */
+	check(__LINE__, "doorbells", NR_MMAP,
+	      mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, kfd,
+		   (off_t)(3ull << 62 | (uint64_t)gpu << 46)) == MAP_FAILED
+		      ? -1
+		      : 0,
+	      0);
 }
 
 static void group_acquire(void)
@@ -130,6 +137,8 @@ static void group_acquire(void)
 	WANT(EBUSY, ACQUIRE_VM, &a);
 	a.drm_fd = (uint32_t)null;
 	WANT(EBUSY, ACQUIRE_VM, &a);
+	a.drm_fd = (uint32_t)open("/dev/null", O_PATH); /* no file behind it */
+	WANT(EINVAL, ACQUIRE_VM, &a);
 }
 
 static void group_small(void)

@@ -378,6 +378,82 @@ static void group_faults(void)
 	TRUE(wait_data(e.event_id, 200, &d) == KFD_IOC_WAIT_RESULT_TIMEOUT);
 }
 
+static void *by_thread(void *arg)
+{
+	struct kfd_ioctl_dbg_trap_args t = {.op = KFD_IOC_DBG_TRAP_QUERY_DEBUG_EVENT};
+
+	t.pid = (uint32_t)gettid();
+	*(int *)arg = ioctl(kfd, AMDKFD_IOC_DBG_TRAP, &t) ? errno : 0;
+	return NULL;
+}
+
+/* The same with a debugger: what it passes on, what it is told of queues and faults. */
+static void runtime_debugged(uint32_t queue, uint32_t event, volatile uint64_t *word)
+{
+	const uint64_t mask =
+		KFD_EC_MASK(EC_DEVICE_QUEUE_DELETE) | KFD_EC_MASK(EC_DEVICE_MEMORY_VIOLATION);
+	struct kfd_ioctl_dbg_trap_args t = {.pid = (uint32_t)getpid()};
+	struct kfd_ioctl_destroy_queue_args d = {.queue_id = queue};
+	struct kfd_runtime_info info;
+	struct kfd_event_data data;
+	char fault[32];
+	pthread_t thread;
+	struct sdma s;
+	int fds[2], err = -1;
+
+	TRUE(pipe(fds) == 0);
+	t.op = KFD_IOC_DBG_TRAP_ENABLE;
+	t.enable.exception_mask = mask;
+	t.enable.rinfo_ptr = (uintptr_t)&info;
+	t.enable.rinfo_size = sizeof(info);
+	t.enable.dbg_fd = (uint32_t)open("/dev/null", O_PATH);
+	WANT(EBADF, DBG_TRAP, &t);
+	t.enable.dbg_fd = (uint32_t)fds[1];
+	WANT(0, DBG_TRAP, &t);
+	TRUE(pthread_create(&thread, NULL, by_thread, &err) == 0);
+	pthread_join(thread, NULL);
+	TRUE(err == EAGAIN); /* a thread's id means its process */
+	memset(t.raw, 0, sizeof(t.raw));
+	t.op = KFD_IOC_DBG_TRAP_SEND_RUNTIME_EVENT;
+	t.event.exception_mask = KFD_EC_MASK(EC_QUEUE_WAVE_ABORT);
+	t.event.queue_id = 999;
+	WANT(0, DBG_TRAP, &t);
+	TRUE(wait_data(event, 0, &data) == KFD_IOC_WAIT_RESULT_TIMEOUT);
+	t.event.queue_id = queue;
+	WANT(0, DBG_TRAP, &t);
+	TRUE(wait_data(event, 0, &data) == KFD_IOC_WAIT_RESULT_COMPLETE);
+	TRUE(*word & KFD_EC_MASK(EC_QUEUE_WAVE_ABORT));
+	/* A number that is no exception's is no question, whatever the queue has seen. */
+	memset(t.raw, 0, sizeof(t.raw));
+	t.op = KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO;
+	t.query_exception_info.info_ptr = (uintptr_t)fault;
+	t.query_exception_info.info_size = sizeof(fault);
+	t.query_exception_info.source_id = queue;
+	t.query_exception_info.exception_code = 7;
+	WANT(EINVAL, DBG_TRAP, &t);
+	t.query_exception_info.exception_code = EC_QUEUE_WAVE_TRAP;
+	WANT(ENODATA, DBG_TRAP, &t);
+	WANT(0, DESTROY_QUEUE, &d);
+	memset(t.raw, 0, sizeof(t.raw));
+	t.op = KFD_IOC_DBG_TRAP_QUERY_DEBUG_EVENT;
+	t.event.exception_mask = ~0ull;
+	WANT(0, DBG_TRAP, &t);
+	TRUE(t.event.exception_mask == KFD_EC_MASK(EC_DEVICE_QUEUE_DELETE) &&
+	     t.event.gpu_id == gpu);
+	/* A fault is told, and kept; what it was, this kernel forgets to say. */
+	s = sdma_create();
+	sdma_send(&s, (uint32_t[]){5, 0x123000, 0x7a00, 1}, 4);
+	TRUE(read(fds[0], fault, 1) == 1 && read(fds[0], fault, 1) == 1);
+	memset(t.raw, 0, sizeof(t.raw));
+	t.op = KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO;
+	t.query_exception_info.info_ptr = (uintptr_t)fault;
+	t.query_exception_info.info_size = sizeof(fault);
+	t.query_exception_info.source_id = gpu;
+	t.query_exception_info.exception_code = EC_DEVICE_MEMORY_VIOLATION;
+	WANT(0, DBG_TRAP, &t);
+	TRUE(t.query_exception_info.info_size == 0);
+}
+
 /* A packet that no engine knows: the runtime, which has asked for such news, finds the reason in the
  * word and at the event that the queue's save area names. */
 static void group_runtime(void)
@@ -417,6 +493,7 @@ static void group_runtime(void)
 	TRUE(wait_data(id, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
 	TRUE(words[100] &
 	     (KFD_EC_MASK(EC_QUEUE_PACKET_UNSUPPORTED) | KFD_EC_MASK(EC_QUEUE_PACKET_RESERVED)));
+	runtime_debugged(q.queue_id, id, &words[100]);
 }
 
 /* MES gives up after 2.1 s, then a reset keeps the device for half a second. With evictions left

@@ -17,6 +17,8 @@
 
 #define QUEUE_CODES_END  32 /* exception codes below are a queue's */
 #define DEVICE_CODES_END 48
+/* 1 to 6, 16 to 23, 30 and 31 of queues; 32 to 36 of devices; 48 and 49 of processes. */
+#define KNOWN_CODES (0x607f803full | 0x1full << 31 | 3ull << 47)
 
 KFD_HANDLER(dbg_deprecated)
 {
@@ -191,7 +193,9 @@ static int dbg_enable(struct kfd_process *p, struct dbg_state *d, struct kfd_ioc
 		return -EBUSY;
 	if (n > sizeof(d->runtime))
 		n = sizeof(d->runtime);
-	fd = rawsys3(SYS_fcntl, (int)a->enable.dbg_fd, F_DUPFD_CLOEXEC, 1000);
+	fd = vgpu_files.fd_valid((int)a->enable.dbg_fd)
+		     ? rawsys3(SYS_fcntl, (int)a->enable.dbg_fd, F_DUPFD_CLOEXEC, 1000)
+		     : -EBADF;
 	if (fd < 0)
 		return -EBADF;
 	if (d->runtime.runtime_state == DEBUG_RUNTIME_STATE_ENABLED)
@@ -287,7 +291,8 @@ static int dbg_query_info(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a
 	uint64_t *status;
 	int err = 0;
 
-	if (!a->query_exception_info.info_ptr || !code || code > 64)
+	if (!a->query_exception_info.info_ptr || !code || code > 64 ||
+	    !(KFD_EC_MASK(code) & KNOWN_CODES))
 		return -EINVAL;
 	if (code < QUEUE_CODES_END) {
 		if (source >= KFD_MAX_QUEUES_PER_PROCESS || !d->queue[source].live)
@@ -305,7 +310,8 @@ static int dbg_query_info(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a
 	if (!(*status & KFD_EC_MASK(code)))
 		return -ENODATA;
 	if (code == EC_DEVICE_MEMORY_VIOLATION && d->fault_known)
-		err = copy_info(a, &d->fault, sizeof(d->fault));
+		err = copy_info(a, &d->fault,
+				vgpu_kernel()->fault_info_is_empty ? 0 : sizeof(d->fault));
 	else if (code == EC_PROCESS_RUNTIME)
 		err = copy_info(a, &d->runtime, sizeof(d->runtime));
 	else
@@ -399,6 +405,7 @@ static int dbg_send_runtime_event(struct kfd_process *p, struct dbg_state *d,
 				  const struct kfd_ioctl_dbg_trap_args *a)
 {
 	uint64_t mask = a->event.exception_mask;
+	const struct kfd_queue *q;
 
 	if (mask & KFD_EC_MASK(EC_DEVICE_MEMORY_VIOLATION)) {
 		if (!d->devices || a->event.gpu_id != vgpu_props.gpu_id)
@@ -411,6 +418,11 @@ static int dbg_send_runtime_event(struct kfd_process *p, struct dbg_state *d,
 	}
 	if (mask & KFD_EC_MASK(EC_PROCESS_RUNTIME))
 		dbg_release(d);
+	mask &= ~(KFD_EC_MASK(EC_DEVICE_MEMORY_VIOLATION) | KFD_EC_MASK(EC_PROCESS_RUNTIME));
+	/* What is left is a queue's; one that is not there is no error. */
+	q = p && mask ? kfd_queue_by_id(p, a->event.queue_id) : NULL;
+	if (q)
+		kfd_exception_to_runtime(p, q, mask);
 	return 0;
 }
 
@@ -462,7 +474,9 @@ static long dbg_op(struct kfd_process *p, struct dbg_state *d, struct kfd_ioctl_
 KFD_HANDLER(dbg_trap)
 {
 	struct kfd_ioctl_dbg_trap_args *a = args;
-	bool self = (pid_t)a->pid == p->lead;
+	/* By any of its threads. */
+	bool self = (pid_t)a->pid == p->lead ||
+		    (a->pid && !rawsys3(SYS_tgkill, getpid(), (pid_t)a->pid, 0));
 	struct dbg_state *d = p->dbg;
 	long err;
 
@@ -508,12 +522,19 @@ struct criu_process_priv {
 };
 #define CRIU_PRIV_VERSION 1
 
-static int criu_restore(const struct kfd_ioctl_criu_args *a)
+static int criu_restore(struct kfd_process *p, const struct kfd_ioctl_criu_args *a)
 {
 	struct criu_process_priv head;
+	int err;
 
 	if ((a->num_bos && !a->bos) || !a->devices || !a->priv_data || !a->priv_data_size ||
-	    !a->num_devices || a->priv_data_size < sizeof(head))
+	    !a->num_devices)
+		return -EINVAL;
+	/* No new queue may run too early. What fails from here on leaves it so. */
+	err = kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_RESTORE);
+	if (err)
+		return err;
+	if (a->priv_data_size < sizeof(head))
 		return -EINVAL;
 	if (user_read(&head, a->priv_data, sizeof(head)))
 		return -EFAULT;
@@ -565,7 +586,7 @@ KFD_HANDLER(criu_op)
 		}
 		break;
 	case KFD_CRIU_OP_RESTORE:
-		err = criu_restore(a);
+		err = criu_restore(p, a);
 		break;
 	case KFD_CRIU_OP_RESUME:
 		err = (pid_t)a->pid == p->lead ? 0 : -ESRCH;

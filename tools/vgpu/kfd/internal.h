@@ -348,6 +348,8 @@ int dbg_state_open(struct kfd_process *p);
 int dbg_state_private(struct kfd_process *p); /* which no other process finds */
 void dbg_state_close(struct dbg_state *d);
 void kfd_profiler_drop(struct kfd_process *p); /* gives its locks back */
+/* Through the word and the event that the queue's save area names. Process lock held. */
+void kfd_exception_to_runtime(struct kfd_process *p, const struct kfd_queue *q, uint64_t reason);
 bool dbg_enabled(const struct kfd_process *p); /* a debugger is attached */
 void dbg_gws(struct kfd_process *p, bool has);
 const uint32_t *dbg_wave_word(const struct kfd_process *p); /* CP_DBG_* */

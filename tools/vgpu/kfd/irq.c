@@ -93,14 +93,31 @@ static void vm_fault(struct kfd_process *p, const struct cp_irq *irq)
 	smi_vmfault(p);
 }
 
+void kfd_exception_to_runtime(struct kfd_process *p, const struct kfd_queue *q, uint64_t reason)
+{
+	struct kfd_context_save_area_header h;
+	uint64_t word;
+
+	/* The kernel writes through the client's own addresses: a save area that the CPU does not
+	 * see at its GPU address gets no report. */
+	if (user_read(&h, q->cwsr_va, sizeof(h)) ||
+	    user_read(&word, h.err_payload_addr, sizeof(word))) {
+		vgpu_log("amdgpu: queue %u: exception 0x%llx cannot be delivered: save area header "
+			 "0x%llx or its error word is not mapped for the CPU",
+			 q->id, (unsigned long long)reason, (unsigned long long)q->cwsr_va);
+		return;
+	}
+	word |= reason;
+	user_write(h.err_payload_addr, &word, sizeof(word));
+	kfd_event_set(p, h.err_event_id);
+}
+
 /* An exception of one queue: to a debugger that asked for it, else to the runtime through the
  * word and the event that its save-area header names. */
 static void queue_error(struct kfd_process *p, const struct cp_irq *irq)
 {
-	struct kfd_context_save_area_header h;
-	uint64_t reason = irq->code ? KFD_EC_MASK(irq->code) : 0, word;
+	uint64_t reason = irq->code ? KFD_EC_MASK(irq->code) : 0;
 	struct kfd_queue *q;
-	uint64_t cwsr;
 
 	pthread_mutex_lock(&p->lock);
 	q = kfd_queue_by_id(p, irq->queue_id);
@@ -110,24 +127,9 @@ static void queue_error(struct kfd_process *p, const struct cp_irq *irq)
 		vgpu_report("queue %u: %s", irq->queue_id, irq->text);
 	else if (irq->text[0])
 		vgpu_log("queue %u: %s", irq->queue_id, irq->text);
-	if (!q || dbg_raise(p, q, reason, NULL) || !kfd_runtime_enabled(p) ||
-	    !vgpu_rule(RULE_queue_error_to_runtime)) {
-		pthread_mutex_unlock(&p->lock);
-		return;
-	}
-	cwsr = q->cwsr_va;
-	/* The kernel writes through the client's own addresses: a save area that the CPU does not
-	 * see at its GPU address gets no report. */
-	if (user_read(&h, cwsr, sizeof(h)) || user_read(&word, h.err_payload_addr, sizeof(word))) {
-		vgpu_log("amdgpu: queue %u: exception 0x%llx cannot be delivered: save area header "
-			 "0x%llx or its error word is not mapped for the CPU",
-			 irq->queue_id, (unsigned long long)reason, (unsigned long long)cwsr);
-		pthread_mutex_unlock(&p->lock);
-		return;
-	}
-	word |= reason;
-	user_write(h.err_payload_addr, &word, sizeof(word));
-	kfd_event_set(p, h.err_event_id);
+	if (q && !dbg_raise(p, q, reason, NULL) && kfd_runtime_enabled(p) &&
+	    vgpu_rule(RULE_queue_error_to_runtime))
+		kfd_exception_to_runtime(p, q, reason);
 	pthread_mutex_unlock(&p->lock);
 }
 

@@ -41,11 +41,8 @@ static int doorbell_mmap(struct kfd_process *p, uint64_t len, struct vma_backing
 	if (vgpu_rule(RULE_doorbell_mmap_size) && len != KFD_DOORBELL_SLICE)
 		return -EINVAL;
 	pthread_mutex_lock(&p->lock);
-	/* The page belongs to the address space: before ACQUIRE_VM there is none to give. */
-	if (!kfd_pdd_bound(&p->pdd))
-		err = -ENOMEM;
-	else
-		err = kfd_pdd_doorbells(&p->pdd);
+	/* The page is the process's, not the VM's: there is one before ACQUIRE_VM too. */
+	err = kfd_pdd_doorbells(&p->pdd);
 	if (!err)
 		*out = (struct vma_backing){
 			.kind = VMA_DOORBELL,

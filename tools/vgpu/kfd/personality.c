@@ -21,6 +21,7 @@ static const struct vgpu_kernel kernels[] = {
 		.smi_vmfault_to_all = true,
 		.sysfs_pasid = true,
 		.queue_type_xgmi_is_4 = true,
+		.fault_info_is_empty = true,
 		.free_lowers_vram_usage = true,
 	},
 	{

@@ -572,6 +572,7 @@ KFD_HANDLER(destroy_queue)
 		goto out;
 	}
 	queue_free(p, q, err || q->is_gone);
+	dbg_raise(p, NULL, KFD_EC_MASK(EC_DEVICE_QUEUE_DELETE), NULL);
 out:
 	pthread_mutex_unlock(&p->lock);
 	return err;

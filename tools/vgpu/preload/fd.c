@@ -409,7 +409,10 @@ static struct drm_file *files_drm(int fd)
 
 static bool files_valid(int fd)
 {
-	return rawsys2(SYS_fcntl, fd, F_GETFD) >= 0;
+	long flags = rawsys2(SYS_fcntl, fd, F_GETFL);
+
+	/* fget() gives no files that only name something. */
+	return flags >= 0 && !(flags & O_PATH);
 }
 
 static int files_smi(struct smi_client *c, int fd)
