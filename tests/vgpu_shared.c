@@ -55,7 +55,7 @@ void answer(int sock, struct share_msg *m, const void *data, size_t len)
 	n_answered++;
 }
 
-int watch_fd(int fd, void *who)
+int watch_end(int fd, void *who)
 {
 	(void)fd;
 	(void)who;
@@ -206,6 +206,25 @@ Test(vgpud, users_stop_before_it_moves)
 	cr_assert_eq(validate(c), 0);
 	cr_expect_eq(totals.evictions, 2);
 	cr_expect_eq(totals.moves, 3);
+}
+
+Test(vgpud, what_is_pinned_stays)
+{
+	struct client *a = someone(), *b = someone();
+	struct bo *x, *y;
+
+	open_memory(16 * MB, 64 * MB);
+	cr_assert_eq(alloc(a, GEM_GTT, 20 * MB, &x), 0);
+	cr_assert_eq(alloc(a, GEM_GTT, 20 * MB, &y), 0);
+	cr_assert_eq(bo_pin(x, x->holders, 1), 0);
+	cr_expect_eq(bo_pin(y, y->holders, -1), -EINVAL);
+	cr_assert_eq(alloc(b, GEM_GTT, 40 * MB, NULL), 0);
+	cr_expect_eq(x->place, PLACE_GTT, "though it is older");
+	cr_expect_eq(y->place, PLACE_SYSTEM);
+	cr_expect_eq(alloc(b, GEM_GTT, 50 * MB, NULL), -ENOMEM);
+	cr_assert_eq(bo_pin(x, x->holders, -1), 0);
+	cr_assert_eq(alloc(b, GEM_GTT, 50 * MB, NULL), 0);
+	cr_expect_eq(x->place, PLACE_SYSTEM);
 }
 
 Test(vgpud, one_that_is_halted_is_not_waited_for_for_ever)

@@ -337,6 +337,10 @@ static void curious(void)
 			TRUE(kib >= 64);
 	}
 	TRUE(seen && kib);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (pid_t)common->word[3],
+		 (int)common->word[4]);
+	memset(line, 0, sizeof(line));
+	TRUE(readlink(path, line, sizeof(line) - 1) > 0 && !strcmp(line, "/dev/dri/renderD128"));
 	if (in)
 		fclose(in);
 	announce(1, 1);
@@ -359,6 +363,84 @@ Test(shared_files, isolation)
 	b = client("", curious);
 	join_client(a);
 	join_client(b);
+	shared_clean();
+	shared_stop();
+}
+
+/* ---- what is inherited ------------------------------------------------------ */
+
+/* A descriptor of the render node in a forked child and in another program: the same open file. */
+static void parent_of_heirs(void)
+{
+	struct drm_prime_handle h = {.flags = DRM_RDWR};
+	char dma[16], node[16], handle[16];
+	uint32_t *p;
+	int status;
+	pid_t pid;
+
+	device_open();
+	TRUE((fcntl(drm, F_GETFL) & O_ACCMODE) == O_RDWR);
+	h.handle = gem_new(8192, 0);
+	p = gem_map(h.handle, 8192);
+	p[0] = 1;
+	DRM_CALL(0, 0x2d, RW, &h);
+	pid = fork();
+	if (!pid) {
+		union drm_amdgpu_gem_mmap m = {.in = {.handle = h.handle}};
+
+		failures = 0;
+		DRM_CALL(0, DRM_COMMAND_BASE + DRM_AMDGPU_GEM_MMAP, RW, &m);
+		p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, drm,
+			 (off_t)m.out.addr_ptr);
+		TRUE(p != MAP_FAILED && p[0] == 1);
+		p[0] = 2;
+		p = mmap(NULL, 8192, PROT_READ, MAP_SHARED, h.fd, 0);
+		TRUE(p != MAP_FAILED && p[0] == 2);
+		_exit(failures ? 1 : 0);
+	}
+	TRUE(waitpid(pid, &status, 0) == pid && status == 0);
+	TRUE(p[0] == 2);
+	/* Over exec, this process's own memory of them gone. */
+	snprintf(dma, sizeof(dma), "%d", h.fd);
+	snprintf(node, sizeof(node), "%d", drm);
+	snprintf(handle, sizeof(handle), "%u", h.handle);
+	fcntl(drm, F_SETFD, 0);
+	execl("/proc/self/exe", "virt_shared_files", "--heir", dma, node, handle, NULL);
+	failures++;
+}
+
+static int heir(char **argv)
+{
+	union drm_amdgpu_gem_mmap m = {.in = {.handle = (uint32_t)atoi(argv[2])}};
+	struct drm_gem_close c = {.handle = m.in.handle};
+	int dma = atoi(argv[0]);
+	uint32_t *p;
+
+	report = open("/dev/null", O_WRONLY);
+	drm = atoi(argv[1]);
+	p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, dma, 0);
+	TRUE(p != MAP_FAILED && p[0] == 2);
+	TRUE(lseek(dma, 0, SEEK_END) == 8192);
+	DRM_CALL(0, DRM_COMMAND_BASE + DRM_AMDGPU_GEM_MMAP, RW, &m);
+	p[0] = 3;
+	p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, drm, (off_t)m.out.addr_ptr);
+	TRUE(p != MAP_FAILED && p[0] == 3);
+	DRM_CALL(0, 0x09, _IOC_WRITE, &c);
+	DRM_CALL(EINVAL, 0x09, _IOC_WRITE, &c);
+	return failures ? 1 : 0;
+}
+
+/* Before Criterion looks at the arguments. */
+__attribute__((constructor)) static void be_heir(int argc, char **argv)
+{
+	if (argc == 5 && !strcmp(argv[1], "--heir"))
+		_exit(heir(argv + 2));
+}
+
+Test(shared_files, inherited)
+{
+	shared_start("");
+	join_client(client("", parent_of_heirs));
 	shared_clean();
 	shared_stop();
 }

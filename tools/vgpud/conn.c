@@ -67,6 +67,11 @@ int watch_fd(int fd, void *who)
 	return watch_events(fd, who, EPOLLIN | EPOLLRDHUP, EPOLL_CTL_ADD);
 }
 
+int watch_end(int fd, void *who)
+{
+	return watch_events(fd, who, EPOLLRDHUP, EPOLL_CTL_ADD);
+}
+
 static struct conn *conn_of(const struct client *c, enum conn_kind kind)
 {
 	struct conn *k = conns;

@@ -1,9 +1,9 @@
 /* Open files that clients may hand to each other over sockets.
  *
  * A client gives each such file a descriptor with an inode of its own and says which; who receives
- * one asks by inode. A dma-buf is one end of a socket pair whose other end is here: when the last
- * copy, in whatever process or on its way through a socket, is closed, this end hangs up. A device
- * node's file lives as long as a client that has it.
+ * one asks by inode. A dma-buf, or an open render node, is one end of a socket pair whose other end is
+ * here: when the last copy, in whatever process or on its way through a socket, is closed, this end
+ * hangs up. An open /dev/kfd is its opener's, and lives as long.
  */
 #include "vgpud.h"
 
@@ -30,9 +30,20 @@ static struct file *by_inode(uint64_t inode)
 	return f;
 }
 
-bool file_known(uint64_t inode)
+enum share_kind file_kind(uint64_t inode)
 {
-	return by_inode(inode) != NULL;
+	const struct file *f = by_inode(inode);
+
+	return f ? f->kind : 0;
+}
+
+bool files_travel(void)
+{
+	const struct file *f = files;
+
+	while (f && f->watch < 0)
+		f = f->next;
+	return f;
 }
 
 static struct file *by_number(uint64_t number)
@@ -125,7 +136,7 @@ int file_add(struct client *c, struct share_msg *m, int watch)
 	int err = 0;
 
 	if (m->a[0] < SHARE_KFD_FILE || m->a[0] > SHARE_DMABUF || by_inode(m->a[1]) ||
-	    (m->a[0] == SHARE_DMABUF && (!bo || watch < 0)))
+	    (m->a[0] == SHARE_DMABUF && !bo) || (m->a[0] != SHARE_KFD_FILE && watch < 0))
 		return -EINVAL;
 	f = calloc(1, sizeof(*f));
 	if (!f)
@@ -136,15 +147,17 @@ int file_add(struct client *c, struct share_msg *m, int watch)
 	f->pid = c->pid;
 	f->oflags = (uint32_t)m->a[3];
 	f->watch = -1;
-	err = bo ? watch_fd(watch, f) : user_add(f, c);
+	err = bo ? 0 : user_add(f, c);
+	if (!err && watch >= 0)
+		err = watch_end(watch, f);
 	if (err) {
+		free(f->users);
 		free(f);
 		return err;
 	}
-	if (bo) {
-		f->watch = watch;
+	f->watch = watch;
+	if (bo)
 		bo->files++;
-	}
 	f->next = files;
 	files = f;
 	n_files++;

@@ -375,13 +375,37 @@ static int bo_create(struct client *c, unsigned place, uint64_t size, struct bo 
 
 enum { DONE, WAITING };
 
+/* What MES and the kernel itself look at stays (amdgpu_bo_pin()). */
+static bool pinned(const struct bo *bo)
+{
+	for (const struct holder *h = bo->holders; h; h = h->next) {
+		if (h->pins)
+			return true;
+	}
+	return false;
+}
+
+int bo_pin(struct bo *bo, struct holder *h, int64_t n)
+{
+	if (n < 0 && !h->pins)
+		return -EINVAL;
+	h->pins += n < 0 ? -1u : 1u;
+	/* Where it belongs; a place that is full keeps it where it is. */
+	if (n > 0 && bo->place != bo->home && room(bo->home) >= bo->size) {
+		lru_remove(bo);
+		lru_add(bo, bo->home);
+		totals.moves++;
+	}
+	return 0;
+}
+
 /* Whoever asks is not put out of memory for himself (amdgpu_ttm_bo_eviction_valuable). */
 static struct bo *victim(unsigned place, const struct client *self)
 {
 	for (struct bo *bo = lru[place]; bo; bo = bo->newer) {
 		const struct holder *h = holder_of(bo, self);
 
-		if (!h || !h->kfd)
+		if ((!h || !h->kfd) && !pinned(bo))
 			return bo;
 	}
 	return NULL;
@@ -432,8 +456,9 @@ static int make_room(struct job *j, unsigned place, uint64_t size)
 	if (size > cap[place])
 		return -ENOMEM;
 	while (room(place) < size) {
-		struct bo *bo = j->moving && j->moving->place == place ? j->moving
-								       : victim(place, j->client);
+		struct bo *bo = j->moving && j->moving->place == place && !pinned(j->moving)
+					? j->moving
+					: victim(place, j->client);
 
 		if (!bo)
 			return -ENOMEM;

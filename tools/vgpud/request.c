@@ -287,6 +287,8 @@ static int bo_request(struct client *c, struct share_msg *m, const void *data, s
 	case SHARE_BO_KFD:
 		h->kfd = true;
 		return 0;
+	case SHARE_BO_PIN:
+		return bo_pin(bo, h, (int64_t)m->a[1]);
 	case SHARE_BO_SET:
 		return bo_set(bo, m, data);
 	case SHARE_BO_GET:
@@ -342,6 +344,7 @@ void request(struct client *c, struct share_msg *m, int fd)
 	case SHARE_BO_CHARGE:
 	case SHARE_BO_PUT:
 	case SHARE_BO_KFD:
+	case SHARE_BO_PIN:
 	case SHARE_BO_SET:
 	case SHARE_BO_GET:
 		err = bo_request(c, m, incoming, &len);

@@ -41,7 +41,8 @@ static void introduce(struct conn *k, struct share_msg *m, int fd)
 		answer(k->fd, m, &device, sizeof(device));
 		break;
 	case SHARE_IS_FILE:
-		m->err = file_known(m->a[0]) ? 0 : -ENOENT;
+		m->a[0] = m->a[0] ? file_kind(m->a[0]) : files_travel();
+		m->err = m->a[0] ? 0 : -ENOENT;
 		answer(k->fd, m, NULL, 0);
 		break;
 	case SHARE_HOLD:

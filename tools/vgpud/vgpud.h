@@ -24,6 +24,7 @@ struct holder {
 	struct client *client;
 	uint32_t refs;
 	bool kfd; /* its queues use it: they stop before it moves */
+	uint32_t pins;
 };
 
 struct bo {
@@ -45,7 +46,7 @@ struct file {
 	enum share_kind kind;
 	uint64_t inode, number; /* number: buffer, or the file's own */
 	pid_t pid;              /* of the maker */
-	int watch;              /* our end: hung up when the last copy is closed; -1: holders */
+	int watch;              /* our end: hung up when the last copy is closed; -1: users */
 	struct file_user {
 		struct file_user *next;
 		struct client *client;
@@ -140,6 +141,7 @@ void conn_free(struct conn *k);
 int conn_read(struct conn *k, struct share_msg *m, int *fd);
 void conn_flush(struct conn *k);
 int watch_fd(int fd, void *who);
+int watch_end(int fd, void *who); /* not what comes, only that nothing comes any more */
 void tell(struct client *c, enum share_op op, const uint64_t a[2], const void *data, size_t len);
 void answer(int sock, struct share_msg *m, const void *data, size_t len);
 void client_join(struct conn *k, struct share_msg *m, int news, int fd_of_page);
@@ -168,6 +170,7 @@ struct bo *bo_at(uint64_t offset);
 struct holder *bo_hold(struct bo *bo, struct client *c); /* NULL: no memory */
 int bo_put(struct bo *bo, struct client *c);
 void bo_release(struct bo *bo); /* frees it if nobody has it */
+int bo_pin(struct bo *bo, struct holder *h, int64_t n);
 int bo_charge(struct bo *bo, struct client *c, uint32_t flags);
 void bo_describe(const struct bo *bo, struct share_bo *out);
 void job_add(struct client *c, const struct share_msg *m);
@@ -179,7 +182,8 @@ unsigned memory_count(uint64_t *bytes);
 /* ---- files.c */
 int file_add(struct client *c, struct share_msg *m, int watch);
 int file_find(struct client *c, struct share_msg *m, struct share_bo *out, size_t *len);
-bool file_known(uint64_t inode);
+enum share_kind file_kind(uint64_t inode); /* 0: none */
+bool files_travel(void); /* there are files that may be found in other processes */
 int file_put(struct client *c, uint64_t inode);
 int file_handle(struct client *c, struct share_msg *m, struct share_bo *out, size_t *len);
 int file_compute(uint64_t number, bool on);

@@ -338,6 +338,14 @@ void gem_used_by_queues(struct gem *g)
 		share_call(SHARE_BO_KFD, a);
 }
 
+void gem_pin(struct gem *g, int n)
+{
+	uint64_t a[SHARE_ARGS] = {g->bo->shared, (uint64_t)(int64_t)n};
+
+	if (g->bo->shared)
+		share_call(SHARE_BO_PIN, a);
+}
+
 static struct gem *by_number(uint64_t number)
 {
 	struct gem *g;

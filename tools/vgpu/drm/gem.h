@@ -79,6 +79,7 @@ struct gem *gem_import(const struct share_bo *b);
 void gem_publish(struct gem *g); /* CPU access and metadata, for other processes */
 void gem_refresh(struct gem *g); /* metadata as other processes left it */
 void gem_used_by_queues(struct gem *g);
+void gem_pin(struct gem *g, int n); /* +1, -1; what is left goes with the object */
 /* A buffer that is another process's is at this offset. */
 bool gem_elsewhere(uint64_t offset);
 void gem_after_fork(void);

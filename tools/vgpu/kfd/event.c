@@ -170,6 +170,7 @@ static int user_page(struct kfd_process *p, uint64_t handle)
 		return -EINVAL;
 	memset(mem, 0xff, EVENT_PAGE_SIZE);
 	gem_ref(bo->gem); /* pinned until the process ends */
+	gem_pin(bo->gem, 1);
 	pthread_mutex_lock(&p->event_lock);
 	p->signal_gem = bo->gem;
 	p->signal_mapped_size = bo->gem->size;

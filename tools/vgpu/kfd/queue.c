@@ -92,6 +92,8 @@ static void buffer_put(struct kfd_bo **bo)
 
 static void release_buffers(struct kfd_queue *q)
 {
+	if (q->wptr_bo)
+		gem_pin(q->wptr_bo->gem, -1);
 	buffer_put(&q->wptr_bo);
 	buffer_put(&q->rptr_bo);
 	buffer_put(&q->ring_bo);
@@ -159,6 +161,9 @@ static int acquire_buffers(struct kfd_queue *q, struct kfd_pdd *pdd,
 	if (!err)
 		err = buffer_get(pdd, RULE_queue_ring_mapping, a->ring_base_address,
 				 new_ring_bytes(a->ring_size, a->metadata_ring_size), &q->ring_bo);
+	/* MES looks at the write pointer by itself (amdgpu_amdkfd_map_gtt_bo_to_gart). */
+	if (!err)
+		gem_pin(q->wptr_bo->gem, 1);
 	/* Only compute queues have EOP buffers and save areas. */
 	if (!err && !q->sdma)
 		err = acquire_compute_buffers(q, pdd, a);
@@ -346,6 +351,10 @@ static int take_mes_pages(struct kfd_queue *q, struct kfd_pdd *pdd)
 	if (!err)
 		err = gem_create(GEM_GTT, KFD_MES_CTX_SIZE, &q->gang_ctx);
 	kfd_lock_reclaim(q->process);
+	if (!err) {
+		gem_pin(pdd->proc_ctx, 1);
+		gem_pin(q->gang_ctx, 1);
+	}
 	if (err)
 		vgpu_log("amdgpu: failed to allocate %s context bo",
 			 pdd->proc_ctx ? "gang" : "process");

@@ -296,6 +296,10 @@ __attribute__((constructor)) static void kept_attach(void)
 {
 	struct head h = {0};
 
+	if (share_on()) {
+		vfd_adopt_all();
+		return;
+	}
 	for (int fd = CARRY_FIRST_FD; fd <= LAST_FD; fd++) {
 		if (rawsys4(SYS_pread64, fd, &h, sizeof(h), 0) != sizeof(h) || h.magic != MAGIC)
 			continue;

@@ -112,7 +112,48 @@ struct vfile *vfd_get(int fd)
 		vfile_put(v);
 		v = NULL;
 	}
+	if (__builtin_expect(v && v->stale, 0)) {
+		vfile_put(v);
+		v = vfd_adopt(fd);
+	}
 	return v;
+}
+
+static void make_stale(int fd, struct vfile *v, void *ctx)
+{
+	(void)fd;
+	(void)ctx;
+	v->stale = v->kind == VFILE_DRM || v->kind == VFILE_DMABUF;
+}
+
+void vfd_inherited(void)
+{
+	vfd_each_locked(make_stale, NULL);
+}
+
+void vfd_adopt_all(void)
+{
+	_Alignas(8) char buf[4096] = {0};
+	long dir, n;
+
+	if (!share_file_kind(0))
+		return;
+	dir = rawsys4(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	while (dir >= 0 && (n = rawsys3(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
+		for (long at = 0; at < n; at += *(uint16_t *)(void *)(buf + at + 16)) {
+			struct stat st = {0};
+			int fd = atoi(buf + at + 19); /* d_name of linux_dirent64 */
+
+			if (!rawsys2(SYS_fstat, fd, &st) && S_ISSOCK(st.st_mode)) {
+				struct vfile *v = vfd_adopt(fd);
+
+				if (v)
+					vfile_put(v);
+			}
+		}
+	}
+	if (dir >= 0)
+		rawsys1(SYS_close, dir);
 }
 
 int vfd_install(int fd, struct vfile *v)
@@ -259,18 +300,30 @@ static int name_file(struct vfile *v, enum share_kind kind, uint64_t object, int
 
 	if (err)
 		return err;
-	v->named = kind != SHARE_DMABUF;
+	v->named = kind == SHARE_KFD_FILE;
 	if (kind == SHARE_DRM_FILE)
 		drm_name(v->drm, a[2]);
 	return 0;
 }
 
-/* A file of its own that opens as the client asked. */
-static int node_file(int flags)
+/* A file of its own: /dev/kfd's opens as the client asked; a render node's tells the daemon, by its
+ * other end, when nobody has it any more. */
+static int node_file(enum vfile_kind kind, int flags, int *other)
 {
-	long fd = rawsys2(SYS_memfd_create, "vgpu-node", MFD_CLOEXEC), again;
+	long fd, again;
+	int sv[2] = {-1, -1};
 	char path[40];
 
+	if (kind == VFILE_DRM) {
+		fd = rawsys4(SYS_socketpair, AF_UNIX,
+			     SOCK_STREAM | (flags & (O_CLOEXEC | O_NONBLOCK)), 0, sv);
+		if (fd < 0)
+			return (int)fd;
+		rawsys3(SYS_fcntl, sv[1], F_SETFD, FD_CLOEXEC);
+		*other = sv[1];
+		return sv[0];
+	}
+	fd = rawsys2(SYS_memfd_create, "vgpu-node", MFD_CLOEXEC);
 	if (fd < 0)
 		return (int)fd;
 	snprintf(path, sizeof(path), "/proc/self/fd/%ld", fd);
@@ -292,7 +345,7 @@ struct vfile *vfd_adopt(int fd)
 	    !(S_ISSOCK(st.st_mode) || (S_ISREG(st.st_mode) && !st.st_nlink)))
 		return NULL;
 	/* A program that has nothing to do with the device does not join for a descriptor. */
-	if ((!share_active() && !share_is_file(st.st_ino)) || vgpu_device_init())
+	if ((!share_active() && !share_file_kind(st.st_ino)) || vgpu_device_init())
 		return NULL;
 	preload_started();
 	a[0] = st.st_ino;
@@ -312,7 +365,7 @@ struct vfile *vfd_adopt(int fd)
 		v->oflags = (int)a[3];
 		err = v->kind == VFILE_KFD ? kfd_foreign((pid_t)a[2], &v->kfd)
 					   : drm_open_shared(a[1], a[4], &v->drm);
-		v->named = true;
+		v->named = v->kind == VFILE_KFD;
 		v->ino = st.st_ino;
 	}
 	if (err) {
@@ -329,7 +382,8 @@ struct vfile *vfd_adopt(int fd)
 int dev_open(enum vfile_kind kind, bool primary, int flags)
 {
 	struct vfile *v = NULL;
-	int fd, err = 0, keep = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_DIRECTORY);
+	int fd, other = -1, err = 0;
+	int keep = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_DIRECTORY);
 
 	preload_started();
 	if ((flags & O_DIRECTORY) && !(flags & O_CREAT)) {
@@ -361,7 +415,7 @@ int dev_open(enum vfile_kind kind, bool primary, int flags)
 		return -1;
 	}
 	if (share_active() && !v->path_only) {
-		fd = node_file(keep);
+		fd = node_file(kind, keep, &other);
 		errno = fd < 0 ? -fd : 0;
 	} else {
 		fd = REAL(open)("/dev/null", keep);
@@ -371,12 +425,16 @@ int dev_open(enum vfile_kind kind, bool primary, int flags)
 
 		if (fd >= 0)
 			rawsys1(SYS_close, fd);
+		if (other >= 0)
+			rawsys1(SYS_close, other);
 		vfile_put(v);
 		errno = saved;
 		return -1;
 	}
 	if (share_active() && !v->path_only) {
-		err = name_file(v, kind == VFILE_KFD ? SHARE_KFD_FILE : SHARE_DRM_FILE, 0, -1);
+		err = name_file(v, kind == VFILE_KFD ? SHARE_KFD_FILE : SHARE_DRM_FILE, 0, other);
+		if (other >= 0)
+			rawsys1(SYS_close, other);
 		if (err) {
 			vfd_forget(fd);
 			rawsys1(SYS_close, fd);

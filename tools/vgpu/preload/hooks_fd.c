@@ -233,6 +233,19 @@ static bool async_owner(int fd, int cmd, void *arg, int *out)
 	return true;
 }
 
+/* On a shared device a render node is a socket, which is open for both directions. */
+static int status_flags(int fd, int cmd, int r)
+{
+	struct vfile *v = cmd == F_GETFL && r >= 0 && share_active() ? vfd_find(fd) : NULL;
+
+	if (!v)
+		return r;
+	if (v->kind == VFILE_DRM)
+		r = (r & ~O_ACCMODE) | (v->oflags & O_ACCMODE);
+	vfile_put(v);
+	return r;
+}
+
 HOOK int fcntl(int fd, int cmd, ...)
 {
 	va_list ap;
@@ -247,7 +260,7 @@ HOOK int fcntl(int fd, int cmd, ...)
 	r = REAL(fcntl)(fd, cmd, arg);
 	if (r >= 0 && vfd_live && (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC))
 		vfd_duplicated(fd, r);
-	return r;
+	return status_flags(fd, cmd, r);
 }
 
 HOOK int fcntl64(int fd, int cmd, ...)
@@ -264,7 +277,7 @@ HOOK int fcntl64(int fd, int cmd, ...)
 	r = REAL(fcntl64)(fd, cmd, arg);
 	if (r >= 0 && vfd_live && (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC))
 		vfd_duplicated(fd, r);
-	return r;
+	return status_flags(fd, cmd, r);
 }
 
 /* Neither node has a read or write side. Returns false for fds that are not ours. */
@@ -448,9 +461,12 @@ static off_t device_seek(int fd, off_t off, int whence, bool *ours)
 	struct vfile *v = vfd_find(fd);
 	off_t r = -1;
 
-	*ours = v && v->kind != VFILE_DRM;
+	/* A render node has noop_llseek(), as /dev/null in effect; a socket has not. */
+	*ours = v && (v->kind != VFILE_DRM || share_active());
 	if (*ours && v->kind == VFILE_DMABUF)
 		r = dmabuf_seek(v, off, whence);
+	else if (*ours && v->kind == VFILE_DRM)
+		r = 0;
 	else if (*ours)
 		errno = ESPIPE;
 	if (v)

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "drm/gem.h"
+#include "share/share.h"
+#include "vm/rawsys.h"
 
 /* glibc's own entry points that its headers do not declare to everybody. */
 int __open_2(const char *path, int flags);
@@ -354,6 +356,26 @@ HOOK char *canonicalize_file_name(const char *path)
 	return realpath(path, NULL);
 }
 
+/* /proc/<pid>/fd/N of another client of a shared device. */
+static ssize_t other_fd_link(const char *path, char *name, size_t size)
+{
+	int pid, fd, used = 0;
+	struct stat st = {0};
+
+	if (sscanf(path, "/proc/%d/fd/%d%n", &pid, &fd, &used) != 2 || path[used] ||
+	    pid == getpid() || rawsys4(SYS_newfstatat, AT_FDCWD, path, &st, 0))
+		return -1;
+	switch (share_file_kind(st.st_ino)) {
+	case SHARE_KFD_FILE:
+		return snprintf(name, size, "/dev/kfd");
+	case SHARE_DRM_FILE:
+		return snprintf(name, size, "/dev/dri/renderD%u", vgpu_config.render_minor);
+	case SHARE_DMABUF:
+		return snprintf(name, size, "/dmabuf:");
+	}
+	return -1;
+}
+
 /* /proc/self/fd/N of one of ours says what the client opened, not what is behind it. */
 static ssize_t fd_link(const char *path, char *name, size_t size)
 {
@@ -361,6 +383,8 @@ static ssize_t fd_link(const char *path, char *name, size_t size)
 	ssize_t n = -1;
 	struct vfile *v;
 
+	if (path && share_on() && (n = other_fd_link(path, name, size)) >= 0)
+		return n;
 	if (!vfd_live || !path || sscanf(path, "/proc/self/fd/%d%n", &fd, &used) != 1 || path[used])
 		return -1;
 	v = vfd_get(fd);

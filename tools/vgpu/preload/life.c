@@ -29,6 +29,8 @@ static void forked(void)
 	/* Render nodes and dma-bufs stay usable in the child, with the parent's memory. */
 	vfd_each_locked(holds_memory, &keep);
 	vm_pools_keep_parent(keep && !share_on());
+	if (keep && share_on())
+		vfd_inherited();
 	vma_after_fork();
 	tree_after_fork();
 	count_forked();

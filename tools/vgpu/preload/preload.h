@@ -53,7 +53,8 @@ struct vfile {
 	int oflags;
 	int sig, owner;    /* what the client set for asynchronous input (F_SETSIG, F_SETOWN) */
 	uint64_t ino, dev; /* of the kernel's file behind it: tells a reused number */
-	bool named;        /* shared device: the daemon knows the inode */
+	bool named;        /* shared device: the daemon is to be told of the last close */
+	bool stale;        /* shared device: copied by a fork, to be asked for anew */
 	union {
 		struct kfd_process *kfd;
 		struct drm_file *drm;
@@ -92,6 +93,8 @@ void vfd_init(void);                                  /* fills vgpu_files */
 
 /* Another process's file that came to us without a socket (inherited over exec): one of ours now. */
 struct vfile *vfd_adopt(int fd);
+void vfd_adopt_all(void);               /* at the start of a program: what it has inherited */
+void vfd_inherited(void);               /* in a forked child */
 struct gem *vfile_gem(struct vfile *v); /* of a dma-buf, with a reference; NULL: memory is gone */
 /* Calls fn for each fd of ours, with the table locked. */
 void vfd_each_locked(void (*fn)(int fd, struct vfile *v, void *ctx), void *ctx);

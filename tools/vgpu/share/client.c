@@ -213,16 +213,16 @@ int share_describe(struct share_device *out)
 	return wrong_version(out, n);
 }
 
-bool share_is_file(uint64_t inode)
+enum share_kind share_file_kind(uint64_t inode)
 {
 	struct share_msg m = {.op = SHARE_IS_FILE, .a = {inode}};
 	int sock = open_socket(), err;
 
 	if (sock < 0)
-		return false;
+		return 0;
 	err = transact(sock, &m, -1, NULL, NULL, NULL, NULL);
 	rawsys1(SYS_close, sock);
-	return !err;
+	return err ? 0 : (enum share_kind)m.a[0];
 }
 
 /* ---- joining -------------------------------------------------------------- */

@@ -20,7 +20,8 @@
 enum share_op {
 	/* Of a connection. */
 	SHARE_LOOK = 1, /* what the device is: data = struct share_device */
-	SHARE_IS_FILE,  /* [0] inode: 0 if it is a client's file, without joining */
+	SHARE_IS_FILE,  /* [0] inode: 0 if it is a client's file, without joining -> [0] kind;
+			   [0] 0: whether there are any that could be inherited */
 	SHARE_HOLD,     /* keeps the daemon alive as long as the connection */
 	SHARE_JOIN,     /* fd: news socket. -> [0] client; fds: memory, page; data as LOOK's */
 	SHARE_SLOW,     /* [0] client, [1] key: its connection for calls that wait */
@@ -40,6 +41,7 @@ enum share_op {
 			    the process's queues may use it: they stop before it moves */
 	SHARE_BO_PUT,    /* [0] number: the client has no use for it any more */
 	SHARE_BO_KFD,    /* [0] number: the process's queues may use it, too */
+	SHARE_BO_PIN,    /* [0] number, [1] +1 or -1, signed: it stays where it is */
 	SHARE_BO_SET,    /* [0] number, [1] CPU access, [2] metadata flags, [3] tiling; data */
 	SHARE_BO_GET,    /* [0] number -> the same */
 	SHARE_BO_AT,     /* [0] offset: 0 if a buffer is there */

@@ -45,8 +45,9 @@ struct share_handlers {
 };
 extern struct share_handlers share_handlers; /* filled before share_join() */
 
-/* Whether a client's file has this inode; asks without joining. */
-bool share_is_file(uint64_t inode);
+/* What the client's file with this inode is, or 0; asks without joining. Inode 0: whether there are
+ * any that another process may have inherited. */
+enum share_kind share_file_kind(uint64_t inode);
 /* op with up to SHARE_ARGS arguments, which are replaced by the answer's. */
 int share_call(enum share_op op, uint64_t a[SHARE_ARGS]);
 /* With data in both directions (out may be NULL); *out_len is its room, then its length. fd < 0:
