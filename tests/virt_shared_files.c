@@ -314,9 +314,13 @@ static void curious(void)
 
 	acquire();
 	all = smi_stream(EVICTION | 1ull << 63); /* of all processes: root's privilege */
+	await(0, 1);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (pid_t)common->word[3],
+		 (int)common->word[4]);
+	memset(line, 0, sizeof(line));
+	TRUE(readlink(path, line, sizeof(line) - 1) > 0 && !strcmp(line, "/dev/dri/renderD128"));
 	drop_admin();
 	smi = smi_stream(EVICTION | 1ull << 63);
-	await(0, 1);
 	TRUE(gpu == common->word[2]);
 	f.handle = common->word[0];
 	WANT(EINVAL, FREE_MEMORY_OF_GPU, &f);
@@ -337,10 +341,6 @@ static void curious(void)
 			TRUE(kib >= 64);
 	}
 	TRUE(seen && kib);
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (pid_t)common->word[3],
-		 (int)common->word[4]);
-	memset(line, 0, sizeof(line));
-	TRUE(readlink(path, line, sizeof(line) - 1) > 0 && !strcmp(line, "/dev/dri/renderD128"));
 	if (in)
 		fclose(in);
 	announce(1, 1);
