@@ -4,7 +4,7 @@
 #   scripts/corpus.sh 0 25 "0 1 2 3" "0"          seeds 0..24, four optimisation levels, interpreted
 #   scripts/corpus.sh 0 8 "2" "0 2 3" small       small ones, interpreted, compiled, in lock step
 # LEVELS "any": one of the four, by FIRST. Closes with "N passed, N failed"; before it, when modes
-# compile, how many kernels were compiled or had been, and which stayed interpreted, with the reason.
+# compile, in how many of the runs the kernel was compiled; which stayed interpreted, with the reason.
 #
 # CORPUS_RESUME=1: what passed before is not run again unless the device was built anew.
 # VGPU_SET: more settings of the device, for all modes.
@@ -13,8 +13,8 @@ cd "$(dirname "$0")/.." || exit 2
 first=$1 count=$2 levels=$3 modes=$4 small=${5-}
 b=${B-build}
 d=$b/tests/corpus/$first-$count-$small
-kept=$d/passed-$(echo "$levels/$modes" | tr ' ' -)
-mkdir -p "$d" "${kept%/*}"
+kept=$d/passed-$(echo "$levels/$modes" | tr ' /' '-_')
+mkdir -p "$d"
 [ "$levels" != any ] || levels=$((first / count % 4))
 same="-std=gnu11 -ffp-contract=off -fno-strict-aliasing -w -Itests/corpus"
 new=
