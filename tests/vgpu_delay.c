@@ -384,6 +384,31 @@ Test(vgpu_delay, drain)
 	}
 }
 
+/* HW_REG_IB_STS has the counters. */
+Test(vgpu_delay, counters_can_be_read)
+{
+	enum { IB_STS = 7, ALL_BITS = 31 << 11 };
+
+	for (unsigned i = 0; i < 3; i++)
+		load(20 + i, 256 * i);
+	for (unsigned i = 0; i < 2; i++)
+		store(7, 256 * i);
+	e_ds(ISA_DS_LOAD_B32, 8, 0, 0, 0, 0);
+	e_smem(ISA_S_LOAD_B32, 20, 4, M_NULL, 0);
+	e_flat(ISA_FLAT_LOAD_B32, 0, 9, 2, 0, M_NULL, 0, false);
+	e_sopk(ISA_S_GETREG_B32, 30, IB_STS | ALL_BITS);
+	wait_lgkm(1);
+	e_sopk(ISA_S_GETREG_B32, 31, IB_STS | ALL_BITS);
+	e_sopp(ISA_S_WAIT_IDLE, 0);
+	e_sopk(ISA_S_GETREG_B32, 32, IB_STS | ALL_BITS);
+	end_code();
+	fresh(false, 5, 1000000, false);
+	finish();
+	cr_assert_eq(M.w->s[30], 3 << 4 | 4 << 10 | 2 << 26);
+	cr_assert_eq(M.w->s[31], 1 << 4 | 4 << 10 | 2 << 26);
+	cr_assert_eq(M.w->s[32], 0);
+}
+
 /* The same seed, the same course: at every instruction. */
 Test(vgpu_delay, deterministic)
 {

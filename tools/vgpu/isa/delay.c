@@ -295,6 +295,14 @@ static unsigned count(struct isa_delay *d, unsigned counter)
 	return n;
 }
 
+uint32_t isa_delay_status(struct isa_wave *w)
+{
+	struct isa_delay *d = isa_delay_of(w);
+	unsigned lgkm = count(d, CNT_LGKM), vm = count(d, CNT_VM), vs = count(d, CNT_VS);
+
+	return (lgkm < 63 ? lgkm : 63) << 4 | (vm < 63 ? vm : 63) << 10 | (vs < 63 ? vs : 63) << 26;
+}
+
 /* One of those of a counter that may end next, by lot; d->n if there is none. */
 static unsigned candidate(struct isa_delay *d, unsigned counter)
 {

@@ -105,6 +105,10 @@ enum delay_step isa_delay_step(struct isa_exec *x, const struct isa_insn *in, bo
 /* s_waitcnt: counters is a set of enum isa_counter. */
 void isa_delay_wait(struct isa_exec *x, unsigned counters, unsigned limit);
 
+/* What is outstanding, as HW_REG_IB_STS has it: expcnt [2:0], lgkmcnt [9:4], vmcnt [15:10], vscnt
+ * [31:26] (gc_11_5_0_sh_mask.h). */
+uint32_t isa_delay_status(struct isa_wave *w);
+
 /* Time for a wave that does not run: what is due happens. May halt it (a memory fault). */
 void isa_delay_tick(struct isa_exec *x, struct isa_wave *w, unsigned instructions);
 /* All that is on its way arrives, or with drop, vanishes. May halt it. */

@@ -364,8 +364,12 @@ static bool hwreg_read(struct isa_exec *x, unsigned id, uint32_t *v)
 	case HWREG_LDS_ALLOC: /* base [8:0] and size [20:12] in units of 256 bytes */
 		*v = (w->lds_base / 256 & 0x1ff) | ((w->lds_size + 255) / 256 & 0x1ff) << 12;
 		return true;
-	case HWREG_IB_STS: /* counters: nothing is outstanding */
+	case HWREG_IB_STS: /* the counters of what is outstanding */
 		*v = 0;
+#ifndef ISA_JIT
+		if (w->delayed)
+			*v = isa_delay_status(x->w);
+#endif
 		return true;
 	case HWREG_IB_STS2: /* bit 11: wave64 */
 		*v = (uint32_t)(w->wave64 ? 1 : 0) << 11;
