@@ -159,6 +159,22 @@ Test(visible, correct_clients_are_not_accused)
 	printf("correct clients: 0 findings in %u runs\n", runs);
 }
 
+/* What cannot be seen is counted. */
+Test(visible, reads_that_may_go_on)
+{
+	char address[32];
+	json_t *o;
+
+	needed();
+	o = run("read-beside", 1, address);
+	cr_expect_eq(number(o, "found"), 0);
+	cr_expect_eq(number(o, "reads_beside"), 1);
+	json_decref(o);
+	o = run("right", 1, address);
+	cr_expect_eq(number(o, "reads_beside"), 0);
+	json_decref(o);
+}
+
 Test(visible, the_demo_has_none)
 {
 	needed();

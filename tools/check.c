@@ -49,6 +49,11 @@ static bool say_report(const struct prof_names *names, const json_t *report)
 		 " rings, %" PRIu64 " dispatches and copies, %" PRIu64 " accesses looked at",
 		 number(report, "pid"), found, number(report, "rings"), number(report, "works"),
 		 number(report, "traps"));
+	if (number(report, "reads_beside"))
+		tool_say("check: %" PRIu64
+			 " reads began before unpublished bytes of the same page; "
+			 "whether they went on to them is not seen",
+			 number(report, "reads_beside"));
 	if (blind)
 		tool_say("check: %" PRIu64 " mappings could not be watched", blind);
 	return !found && !blind;

@@ -203,6 +203,17 @@ static const void *right_beside(void)
 	return NULL;
 }
 
+/* Starts where nothing was written: what it reads further on is not seen. */
+static const void *read_beside(void)
+{
+	check(sdma_copy(V.sdma, bo_va(V.c) + 32, bo_va(V.a), 64), "copy");
+	check(sdma_submit(V.sdma) < 0 ? -1 : 0, "copy");
+	dally();
+	look(host(V.c));
+	check(sdma_wait(V.sdma, 1, 10000000000u, NULL, 0), "copy");
+	return NULL;
+}
+
 static const void *early_read(void)
 {
 	submit(true, true);
@@ -287,6 +298,7 @@ static const struct {
 	{"right-index", right_index, false},
 	{"right-copy", right_copy, false},
 	{"right-beside", right_beside, false},
+	{"read-beside", read_beside, false},
 	{"early-read", early_read, false},
 	{"early-read-uncached", early_read, true},
 	{"early-read-system-call", early_read_system_call, false},

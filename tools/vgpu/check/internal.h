@@ -54,6 +54,7 @@ struct check_access {
 	uint32_t ring;
 	uint32_t wrote, read; /* works it has been judged against */
 	bool write;
+	bool beside; /* counted already */
 	uint64_t off, addr, pc;
 	int syscall;
 	uint32_t tid;
@@ -120,7 +121,7 @@ struct check_state {
 
 	struct check_finding *findings, **findings_end;
 	uint64_t found[CHECK_KINDS];
-	uint64_t traps, works, rings, late;
+	uint64_t traps, works, rings, late, beside;
 };
 extern struct check_state check;
 

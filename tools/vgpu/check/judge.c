@@ -62,11 +62,37 @@ static void against_read(const struct check_trap *t, const struct check_item *w)
 		found(WRITE_EARLY, t, w, true);
 }
 
+/* Whether unpublished bytes lie behind the one that was read, in the page that is open now. */
+static bool beside(uint64_t off)
+{
+	uint64_t end = (off | (VM_PAGE - 1)) / 4;
+	bool uc = __atomic_load_n(&check.page[off / VM_PAGE].uncached, __ATOMIC_RELAXED);
+
+	for (uint64_t i = off / 4 + 1; i <= end; i++) {
+		const struct check_item *w =
+			check_item(__atomic_load_n(&check.wrote[i], __ATOMIC_RELAXED));
+
+		if (w && !released(w, uc))
+			return true;
+	}
+	return false;
+}
+
+/* A memcpy that starts before them reads them too, but nobody sees it do so. */
+static void count_beside(struct check_access *a)
+{
+	if (a->write || a->beside || !beside(a->off))
+		return;
+	a->beside = true;
+	check.beside++;
+}
+
 void check_judge(const struct check_trap *t)
 {
 	struct check_state *s = &check;
 	struct check_page *p = &s->page[t->off / VM_PAGE];
 	uint32_t wrote, read;
+	struct check_access *a;
 	struct check_item *w;
 
 	/* Did it come to look? Then it knows, from here on. */
@@ -82,7 +108,8 @@ void check_judge(const struct check_trap *t)
 	if (w)
 		against_read(t, w);
 	/* Others are under way, and may get here yet. */
-	s->access[s->n_accesses++ % CHECK_ACCESSES] = (struct check_access){
+	a = &s->access[s->n_accesses++ % CHECK_ACCESSES];
+	*a = (struct check_access){
 		.ring = s->ring,
 		.wrote = wrote,
 		.read = read,
@@ -93,6 +120,7 @@ void check_judge(const struct check_trap *t)
 		.syscall = t->syscall,
 		.tid = t->tid,
 	};
+	count_beside(a);
 }
 
 void check_accesses_against(const struct check_item *w)
@@ -101,7 +129,7 @@ void check_accesses_against(const struct check_item *w)
 	uint64_t oldest = s->n_accesses > CHECK_ACCESSES ? s->n_accesses - CHECK_ACCESSES : 0;
 
 	for (uint64_t i = s->n_accesses; s->access && i-- > oldest;) {
-		const struct check_access *a = &s->access[i % CHECK_ACCESSES];
+		struct check_access *a = &s->access[i % CHECK_ACCESSES];
 		const struct check_trap t = {a->addr, a->off, a->pc, a->tid, a->syscall, a->write};
 
 		if (a->ring < w->ring)
@@ -112,6 +140,7 @@ void check_accesses_against(const struct check_item *w)
 		if (a->read != w->number &&
 		    __atomic_load_n(&s->read[a->off / 4], __ATOMIC_RELAXED) == w->number)
 			against_read(&t, w);
+		count_beside(a);
 	}
 }
 

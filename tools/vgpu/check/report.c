@@ -213,8 +213,9 @@ static char *json(void)
 	fprintf(out,
 		", \"rings\": %lu, \"rings_seen_late\": %lu, \"works\": %lu, \"traps\": %lu, "
 		"\"mappings_not_watched\": %lu"
+		", \"reads_beside\": %lu"
 		", \"found\": %lu",
-		s->rings, s->late, s->works, s->traps, s->unwatched, found);
+		s->rings, s->late, s->works, s->traps, s->unwatched, s->beside, found);
 	for (unsigned i = 0; i < CHECK_KINDS; i++)
 		fprintf(out, ", \"%s\": %lu", check_kind_name[i], s->found[i]);
 	fputs(", \"findings\": [", out);
