@@ -336,6 +336,47 @@ Test(ledger, uses_are_entered_once_and_never_on_the_way)
 	close_device();
 }
 
+Test(ledger, mem_names_what_is_never_read)
+{
+	static const char *const wanted[] = {
+		"written, never read: 1\n  orphan #",
+		"read, never written: 1\n  foundling #",
+		"never touched: 2\n  idle #1, 4096 bytes at 0x",
+		", freed\n  idle #",
+		"unknown: 1\n",
+	};
+	struct bo_desc d = {.owner = "idle", .size = 4096, .uses = BO_DECLARED};
+	char command[96], said[16384];
+	struct bo *gone, *b[4];
+	size_t n;
+	FILE *p;
+
+	open_device(false);
+	gone = make(&d);
+	cr_assert_eq(bo_destroy(gone), 0);
+	b[0] = make(&d);
+	d.owner = "orphan";
+	d.uses = BO_HOST_WRITES | BO_DECLARED;
+	b[1] = make(&d);
+	d.owner = "foundling";
+	d.uses = BO_DEVICE_READS | BO_DECLARED;
+	b[2] = make(&d);
+	d.owner = "stranger";
+	d.uses = BO_HOST_WRITES | BO_HOST_DECLARED;
+	b[3] = make(&d);
+	snprintf(command, sizeof(command), "build/barewave mem --pid %d", getpid());
+	p = popen(command, "r");
+	cr_assert(p);
+	n = fread(said, 1, sizeof(said) - 1, p);
+	said[n] = '\0';
+	cr_expect_eq(pclose(p), 0);
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		cr_expect(strstr(said, wanted[i]), "no '%s' in: %s", wanted[i], said);
+	for (unsigned i = 0; i < 4; i++)
+		cr_expect_eq(bo_destroy(b[i]), 0);
+	close_device();
+}
+
 Test(ledger, limits_are_held)
 {
 	const struct mem_limit limits[] = {{"kv", 8192}};

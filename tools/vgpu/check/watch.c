@@ -4,14 +4,17 @@
 
 #define SEEN 4u
 
-static __thread uint32_t current, current_ring __attribute__((tls_model("initial-exec")));
+#define MINE static __thread __attribute__((tls_model("initial-exec")))
+
+MINE uint32_t current, current_ring;
+MINE bool acquires; /* the current work is one that has to */
 /* Translations this thread has used. */
-static __thread struct {
+MINE struct {
 	const struct vm *vm;
 	uint64_t generation;
 	unsigned turn;
 	struct vm_tlbe e[SEEN];
-} tlb __attribute__((tls_model("initial-exec")));
+} tlb;
 
 void check_enter(uint32_t work)
 {
@@ -21,6 +24,7 @@ void check_enter(uint32_t work)
 		pthread_mutex_lock(&check.lock);
 		w = check_item(work);
 		current_ring = w ? w->ring : check.ring;
+		acquires = w && w->l.kind == CHECK_AQL;
 		pthread_mutex_unlock(&check.lock);
 	}
 	current = work;
@@ -87,12 +91,13 @@ static void host_wrote(uint32_t w, uint64_t off, uint32_t ring)
 
 	pthread_mutex_lock(&check.lock);
 	item = check_item(w);
-	if (item && (ring > item->ring ||
-		     (ring > check.acquired && item->l.kind == CHECK_AQL && !uncached(off)))) {
+	if (item) {
 		f.kind = ring > item->ring ? WRITE_EARLY : UNACQUIRED;
 		f.work = *item;
 		by_whom(&f);
 		check_found(&f);
+		/* Said once of each dword. */
+		__atomic_store_n(&check.host[off / 4], 0, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&check.lock);
 }
@@ -103,9 +108,10 @@ static void reads(uint32_t w, uint64_t off, uint64_t n)
 		uint32_t ring = __atomic_load_n(&check.host[i], __ATOMIC_RELAXED);
 
 		__atomic_store_n(&check.read[i], w, __ATOMIC_RELAXED);
-		/* Few: what is older than both has been settled. */
+		/* Uncached memory needs no acquire. */
 		if (ring > current_ring ||
-		    ring > __atomic_load_n(&check.acquired, __ATOMIC_RELAXED))
+		    (ring > __atomic_load_n(&check.acquired, __ATOMIC_RELAXED) && acquires &&
+		     !uncached(off)))
 			host_wrote(w, 4 * i, ring);
 	}
 }

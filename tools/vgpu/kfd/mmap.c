@@ -117,7 +117,8 @@ void vma_opened(const struct vma_backing *b, void *addr, uint64_t len)
 		kfd_process_file_get(b->process);
 	if (b->kind == VMA_DOORBELL)
 		cp_doorbells_mapped(b->process->pdd.doorbells, addr, len);
-	if (check_on && b->kind == VMA_BO)
+	/* Of a parent's memory, in a forked child, nothing is known here. */
+	if (check_on && b->kind == VMA_BO && b->fd == vm_pools_fd())
 		check_mapped((uintptr_t)addr, len, b->off);
 }
 

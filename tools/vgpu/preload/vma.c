@@ -153,7 +153,7 @@ void vma_move(uint64_t from, uint64_t to, uint64_t len)
 	envelope();
 	pthread_mutex_unlock(&lock);
 	vma_remove(from, len);
-	if (check_on && b.kind == VMA_BO)
+	if (check_on && b.kind == VMA_BO && b.fd == vm_pools_fd())
 		check_mapped(to, len, b.off);
 	if (b.kind == VMA_DOORBELL) {
 		vma_opened(&b, (void *)(uintptr_t)to, len);
