@@ -26,6 +26,7 @@ struct check_open {
 	struct check_open *next, **prev;
 	uint64_t addr, off;                 /* client, pool */
 	enum { SHUT, READABLE, OPEN } mode; /* SHUT: again, with its copy kept */
+	bool kernel; /* opened for the device's kernel side: to be shut again soon */
 	bool copied;
 	uint8_t *copy;    /* of the page before the first write; NULL: it was all zero */
 	uint32_t running; /* works from this one on may have written it since the copy */
@@ -113,6 +114,7 @@ struct check_state {
 
 	struct check_region *region; /* sorted */
 	size_t n_regions, cap_regions, unwatched;
+	bool kernel; /* some page is open for the kernel side */
 	struct check_open *open;
 	struct check_access *access; /* ring buffer */
 	uint64_t n_accesses;

@@ -33,6 +33,8 @@
 	 UFFD_FEATURE_THREAD_ID | UFFD_FEATURE_EXACT_ADDRESS)
 /* The thread that faulted may not have gone to sleep yet. */
 #define LOOKS 2000
+/* Long enough for the kernel side to get what it came for; else it comes again. */
+#define KERNEL_MS 1
 
 static int uffd = -1, quit = -1;
 static pthread_t thread;
@@ -265,8 +267,29 @@ static void keep_copy(struct check_open *e, const struct check_trap *t)
 	e->tid = t->tid;
 }
 
+/* Arguments of ioctls and the like, read and written for the kernel the device plays (kfd/user.c). It
+ * sees nothing on the host's behalf. */
+static bool by_kernel(const struct check_trap *t)
+{
+	return t->syscall == SYS_process_vm_readv || t->syscall == SYS_process_vm_writev;
+}
+
+/* What was opened for it is shut, so that the host's next access is looked at. */
+static void shut_kernel(void)
+{
+	pthread_mutex_lock(&check.lock);
+	for (struct check_open *e = check.open; e; e = e->next)
+		if (e->kernel) {
+			shut(e);
+			e->kernel = false;
+		}
+	check.kernel = false;
+	pthread_mutex_unlock(&check.lock);
+}
+
 static void trapped(struct check_trap *t, bool protected)
 {
+	const bool kernel = by_kernel(t);
 	uint64_t page = page_of(t->addr);
 	struct check_region *r;
 	struct check_open *e;
@@ -277,10 +300,14 @@ static void trapped(struct check_trap *t, bool protected)
 	if (!r || !r->watched)
 		goto out; /* unmapped meanwhile */
 	t->off = r->off + (t->addr - r->addr);
-	check_judge(t);
+	if (!kernel)
+		check_judge(t);
 	e = entry(r, page);
 	if (e && t->write)
 		keep_copy(e, t);
+	if (e)
+		e->kernel = kernel && e->mode == SHUT;
+	check.kernel |= e && e->kernel;
 	if (e && e->mode == SHUT)
 		count_open(e, 1);
 	if (e)
@@ -333,7 +360,8 @@ static void *loop(void *arg)
 		struct pollfd fd[2] = {{.fd = uffd, .events = POLLIN},
 				       {.fd = quit, .events = POLLIN}};
 
-		rawsys3(SYS_poll, fd, 2, -1);
+		if (!rawsys3(SYS_poll, fd, 2, check.kernel ? KERNEL_MS : -1))
+			shut_kernel();
 		if (fd[1].revents)
 			return NULL;
 		while (rawsys3(SYS_read, uffd, &msg, sizeof(msg)) == (long)sizeof(msg)) {

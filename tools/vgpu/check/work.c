@@ -65,7 +65,7 @@ void check_submitted(struct check_queue *q, uint64_t wptr)
 
 void check_looked(struct check_queue *q, uint64_t wptr)
 {
-	if (q->n && wptr <= q->wptr[(q->n - 1) % CHECK_RINGS])
+	if (q->n ? wptr <= q->wptr[(q->n - 1) % CHECK_RINGS] : !wptr)
 		return;
 	check_ring();
 	check_submitted(q, wptr);
