@@ -411,6 +411,18 @@ entry t_stops
 	s_setkill 1
 	s_nop 0
 
+// The same as the first of their blocks.
+entry t_stops_halt
+	s_sendmsghalt 1
+	s_sendmsghalt 2
+	s_endpgm
+
+entry t_stops_trap
+	s_trap 2
+	s_sleep 3
+	s_trap 3
+	s_endpgm
+
 // Long straight code, so that budgets run out inside blocks.
 entry t_long
 	.rept 40

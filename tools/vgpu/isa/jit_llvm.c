@@ -547,7 +547,7 @@ static void emit_function(struct gen *g, const char *name)
 
 	g->fn = L.LLVMAddFunction(g->m, name, L.LLVMFunctionType(g->i64, params, 4, 0));
 	attr(g, g->fn, 1, "noalias");
-	attr(g, g->fn, 2, "noalias");
+	/* The wave has another name: x->w, by which functions called with x find it. */
 	target_attrs(g, g->fn);
 	g->x = L.LLVMGetParam(g->fn, 0);
 	g->w = L.LLVMGetParam(g->fn, 1);
