@@ -136,6 +136,7 @@ char **device_trap_command(char *const *argv)
 	}
 	if (!v || !v[0] || !v[1]) {
 		tool_fail("out of memory");
+		free(v);
 		return NULL;
 	}
 	trapped = true;

@@ -196,7 +196,7 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 	(void)info;
 	(void)uc;
 	caught++;
-	caught_at = (uintptr_t)&v;
+	caught_at = (uintptr_t)__builtin_frame_address(0);
 	IS(0, k_ioctl(signalled->kfd, AMDKFD_IOC_GET_VERSION, &v));
 	if (sig == SIGALRM)
 		return;
@@ -236,7 +236,7 @@ static void poker(void *arg)
 static void part_signals(void)
 {
 	struct poke p = {(int)RAW(SYS_gettid, 0, 0, 0, 0, 0, 0), 30};
-	struct act old;
+	struct act old = {0};
 	struct thread t;
 	uint64_t mask = 0, none = 0;
 	struct gpu g;
@@ -314,7 +314,7 @@ static void part_altstack(void)
 	static char area[32768];
 	stack_t s = {.ss_sp = area, .ss_size = sizeof(area)}, old = {0};
 	stack_t small = {.ss_sp = area, .ss_size = 100};
-	struct act act;
+	struct act act = {0};
 	int tid = (int)RAW(SYS_gettid, 0, 0, 0, 0, 0, 0);
 	struct gpu g;
 
@@ -446,7 +446,7 @@ static void part_seccomp(void)
 
 static uint64_t now(void)
 {
-	long t[2];
+	long t[2] = {0, 0};
 
 	RAW(SYS_clock_gettime, 1, t, 0, 0, 0, 0);
 	return (uint64_t)t[0] * 1000000000u + (uint64_t)t[1];

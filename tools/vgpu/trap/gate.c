@@ -158,7 +158,7 @@ bool gate_posted(uint64_t ip, unsigned *block, unsigned *i, long *result)
 
 uint64_t gate_start(const struct block *b, uint64_t ret, uint64_t failed)
 {
-	size_t code = (size_t)(trap_start_data - trap_start_code);
+	size_t code = (uintptr_t)trap_start_data - (uintptr_t)trap_start_code;
 	uint64_t at = TRAP_STUBS + (uint64_t)b->index * TRAP_STUB;
 	uint64_t *data = (uint64_t *)(at + code);
 

@@ -38,19 +38,20 @@ static int fail(const char *what, const char *why)
 /* What the device reads of the environment must not change under it: the client owns its own. */
 static int keep_environment(char **envp)
 {
-	size_t n = 0;
-	char **copy;
+	size_t n = 0, bytes = 0;
+	char **copy, *text;
 
-	while (envp[n])
-		n++;
-	copy = calloc(n + 1, sizeof(*copy));
+	for (; envp[n]; n++)
+		bytes += strlen(envp[n]) + 1;
+	copy = malloc((n + 1) * sizeof(*copy) + bytes);
 	if (!copy)
 		return -ENOMEM;
+	text = (char *)(copy + n + 1);
 	for (size_t i = 0; i < n; i++) {
-		copy[i] = strdup(envp[i]);
-		if (!copy[i])
-			return -ENOMEM;
+		copy[i] = strcpy(text, envp[i]);
+		text += strlen(text) + 1;
 	}
+	copy[n] = NULL;
 	environ = copy;
 	return 0;
 }
@@ -166,6 +167,7 @@ static int run_script(const char *interp, const char *arg, int argc, char **argv
 	*w++ = argv[1];
 	memcpy(w, argv + 3, (size_t)(argc - 3) * sizeof(*w));
 	execv(trap_self, (char **)(uintptr_t)v);
+	free(v);
 	return fail(trap_self, strerror(errno));
 }
 

@@ -303,7 +303,7 @@ static long build(const struct exec_request *q, uint64_t argv, long argc, void *
 	*bytes = words * sizeof(*v) + text;
 	at = rawsys6(SYS_mmap, 0, *bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		     0);
-	if (at < 0 && at > -4096)
+	if ((unsigned long)at > -4096ul)
 		return at;
 	*mem = (void *)at;
 	v = *mem;

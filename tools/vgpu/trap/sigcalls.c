@@ -8,6 +8,7 @@
 #include "trap/trap.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <string.h>
@@ -146,15 +147,13 @@ long call_pselect(struct call *c)
 
 /* ---- alternate stacks ----------------------------------------------------- */
 
-#ifndef SS_AUTODISARM
-#define SS_AUTODISARM (1 << 31)
-#endif
+#define AUTODISARM         INT_MIN /* SS_AUTODISARM, bit 31 */
 #define KERNEL_MINSIGSTKSZ 2048
 
 static void stack_appeared(void)
 {
+	struct action a = {0};
 	kernel_sigset all;
-	struct action a;
 
 	if (__atomic_exchange_n(&has_stack, true, __ATOMIC_RELAXED))
 		return;
@@ -177,16 +176,16 @@ long call_sigaltstack(struct call *c)
 	int mode;
 	long r;
 
-	on = !ours && !(now->ss_flags & SS_AUTODISARM) && sp > base && sp - base <= now->ss_size;
+	on = !ours && !(now->ss_flags & AUTODISARM) && sp > base && sp - base <= now->ss_size;
 	if (ours)
 		old = (stack_t){.ss_flags = SS_DISABLE};
 	else
 		old.ss_flags = (now->ss_size ? on ? SS_ONSTACK : 0 : SS_DISABLE) |
-			       (now->ss_flags & SS_AUTODISARM);
+			       (now->ss_flags & AUTODISARM);
 	if (c->a[0]) {
 		if (user_read(&set, (uint64_t)c->a[0], sizeof(set)))
 			return -EFAULT;
-		mode = set.ss_flags & ~SS_AUTODISARM;
+		mode = set.ss_flags & ~AUTODISARM;
 		if (on)
 			return -EPERM;
 		if (mode != SS_DISABLE && mode != SS_ONSTACK && mode)
