@@ -342,8 +342,8 @@ static const char *check(json_t *v, const uint32_t *got, const uint32_t *want, u
 		return NULL;
 	if (equal_or_nan(got[d], want[d]) && contains(json_object_get(v, "nans"), d))
 		return NULL;
-	snprintf(why, n, "dword %u is 0x%08x, wanted 0x%08x%s %s", d, got[d], want[d],
-		 exact ? "" : " within tolerance", what(v, d));
+	snprintf(why, n, "dword %u is 0x%08x, wanted 0x%08x%s%s%s", d, got[d], want[d],
+		 exact ? "" : " within tolerance", what(v, d)[0] ? " " : "", what(v, d));
 	return why;
 }
 
