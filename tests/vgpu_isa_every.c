@@ -237,28 +237,31 @@ static uint64_t sum(uint64_t a, uint64_t b)
 }
 
 /* X(width suffix as in names, C suffix, size) of every integer operation */
+/* clang-format off */
 #define INTEGERS(X)                                                                                \
 	X(ADD, U32, U32, 4, o + d)                                                                 \
 	X(ADD, U64, U64, 8, o + d)                                                                 \
 	X(SUB, U32, U32, 4, o - d)                                                                 \
 	X(SUB, U64, U64, 8, o - d)                                                                 \
-	X(INC, U32, U32, 4, U32(o) >= U32(d) ? 0 : o + 1) X(INC, U64, U64, 8, o >= d ? 0 : o + 1)  \
-		X(DEC, U32, U32, 4, !U32(o) || U32(o) > U32(d) ? d : o - 1) X(                     \
-			DEC, U64, U64, 8, !o || o > d ? d : o - 1) X(MIN, I32, S32, 4,             \
-								     S32(d) < S32(o) ? d : o)      \
-			X(MIN, I64, S64, 8, S64(d) < S64(o) ? d : o) X(MAX, I32, S32, 4,           \
-								       S32(d) > S32(o) ? d : o)    \
-				X(MAX, I64, S64, 8, S64(d) > S64(o) ? d : o)                       \
-					X(MIN, U32, U32, 4, U32(d) < U32(o) ? d : o) X(            \
-						MIN, U64, U64, 8, d < o ? d : o)                   \
-						X(MAX, U32, U32, 4, U32(d) > U32(o) ? d : o) X(    \
-							MAX, U64, U64, 8,                          \
-							d > o ? d : o) X(AND, B32, U32, 4, o &d)   \
-							X(AND, B64, U64, 8, o &d) X(               \
-								OR, B32, U32, 4,                   \
-								o | d) X(OR, B64, U64, 8, o | d)   \
-								X(XOR, B32, U32, 4, o ^ d)         \
-									X(XOR, B64, U64, 8, o ^ d)
+	X(INC, U32, U32, 4, U32(o) >= U32(d) ? 0 : o + 1)                                          \
+	X(INC, U64, U64, 8, o >= d ? 0 : o + 1)                                                    \
+	X(DEC, U32, U32, 4, !U32(o) || U32(o) > U32(d) ? d : o - 1)                                \
+	X(DEC, U64, U64, 8, !o || o > d ? d : o - 1)                                               \
+	X(MIN, I32, S32, 4, S32(d) < S32(o) ? d : o)                                               \
+	X(MIN, I64, S64, 8, S64(d) < S64(o) ? d : o)                                               \
+	X(MAX, I32, S32, 4, S32(d) > S32(o) ? d : o)                                               \
+	X(MAX, I64, S64, 8, S64(d) > S64(o) ? d : o)                                               \
+	X(MIN, U32, U32, 4, U32(d) < U32(o) ? d : o)                                               \
+	X(MIN, U64, U64, 8, d < o ? d : o)                                                         \
+	X(MAX, U32, U32, 4, U32(d) > U32(o) ? d : o)                                               \
+	X(MAX, U64, U64, 8, d > o ? d : o)                                                         \
+	X(AND, B32, U32, 4, o & d)                                                                 \
+	X(AND, B64, U64, 8, o & d)                                                                 \
+	X(OR, B32, U32, 4, o | d)                                                                  \
+	X(OR, B64, U64, 8, o | d)                                                                  \
+	X(XOR, B32, U32, 4, o ^ d)                                                                 \
+	X(XOR, B64, U64, 8, o ^ d)
+/* clang-format on */
 
 #define REF(NAME, E)                                                                               \
 	static uint64_t ref_##NAME(uint64_t o, uint64_t d, uint64_t c)                             \
