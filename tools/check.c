@@ -70,10 +70,10 @@ static int hand_on(const json_t *report, const char *path)
 	return !path || !*path || ok ? TOOL_OK : tool_fail("%s: %s", path, strerror(errno));
 }
 
-int check_run(char *const *argv, const char *what)
+int check_run(char *const *argv, const char *what, const char *asked)
 {
 	struct prof_names *names = prof_names_open();
-	const char *asked = getenv("VGPU_CHECK");
+	/* The variable is about to change. */
 	char *path = asked ? strdup(asked) : NULL;
 	json_t *reports = NULL, *one;
 	char setting[64];

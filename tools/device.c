@@ -179,7 +179,7 @@ int device_select_checked(const struct command *c, const char *text, const char 
 	if (!given_argv)
 		return tool_fail("out of memory");
 	given_argv[0] = (char[]){"/proc/self/exe"};
-	exit(check_run(given_argv, check));
+	exit(check_run(given_argv, check, getenv("VGPU_CHECK")));
 }
 
 /* Another process that has the virtual device preloaded holds a directory with what the kernel would

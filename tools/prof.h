@@ -22,8 +22,9 @@ void prof_name_kernel(const struct prof_names *n, json_t *kernel);
 void prof_name_kernels(const struct prof_names *n, json_t *report);
 
 /* The same as prof_run() with the visibility checker on (tools/check.c); its findings go to stderr.
- * TOOL_FAILED also when there are any, or nothing could be checked. what: "visibility". */
-int check_run(char *const *argv, const char *what);
+ * TOOL_FAILED also when there are any, or nothing could be checked. what: "visibility". asked: where the
+ * reports shall go besides (VGPU_CHECK), or NULL. */
+int check_run(char *const *argv, const char *what, const char *asked);
 #define CHECK_SETTING "check=visibility"
 
 /* Tables on stdout. */

@@ -245,7 +245,7 @@ static int run(const struct command *self, int argc, char **argv)
 			return TOOL_FAILED;
 	}
 	if (check && !act)
-		return check_run(argv, check);
+		return check_run(argv, check, getenv("VGPU_CHECK"));
 	if (fidelity && !act)
 		return run_reported(argv);
 	if (!act && device_preload_virtual())

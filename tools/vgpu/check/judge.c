@@ -68,12 +68,13 @@ static bool beside(uint64_t off)
 	uint64_t end = (off | (VM_PAGE - 1)) / 4;
 	bool uc = __atomic_load_n(&check.page[off / VM_PAGE].uncached, __ATOMIC_RELAXED);
 
-	for (uint64_t i = off / 4 + 1; i <= end; i++) {
+	for (uint64_t i = off / 4; i <= end; i++) {
 		const struct check_item *w =
 			check_item(__atomic_load_n(&check.wrote[i], __ATOMIC_RELAXED));
 
+		/* The byte itself: that is a finding, not a guess. */
 		if (w && !released(w, uc))
-			return true;
+			return i != off / 4;
 	}
 	return false;
 }

@@ -89,7 +89,7 @@ static void in_file(const char *path, uint64_t off, char *out, size_t len)
 	const char *base = strrchr(path, '/'), *name = NULL;
 	struct image m = {0};
 	uint64_t into = 0;
-	struct stat st;
+	struct stat st = {0};
 
 	base = base ? base + 1 : path;
 	if (fd >= 0 && !rawsys2(SYS_fstat, fd, &st) && st.st_size > 0) {
