@@ -218,6 +218,32 @@ Test(trap, demo)
 	cr_assert(!strstr(c.out, "cannot be started"), "%s", c.out);
 }
 
+/* The driver's own tests, some with kernels that fail: they fork, and say what went wrong. Without
+ * what this test's own sandbox leaves in the environment. */
+Test(trap, driver)
+{
+	expect(0, "Failing: 0 | Crashing: 0",
+	       "env -u BXFI_MAP " TRAP "build/tests/virt_driver --color=never 2>&1");
+	expect(0, "Failing: 0 | Crashing: 0",
+	       "env -u BXFI_MAP " TRAP "build/tests/virt_wave --color=never 2>&1");
+}
+
+/* Runs as it would, and the log says that it sees no device. */
+Test(trap, other_architecture)
+{
+	struct result r = shell("build/tests/trap_i386; echo $?");
+
+	if (strcmp(r.out, "7\n")) {
+		printf("SKIP: trap.other_architecture: this kernel runs no i386 programs\n");
+		free(r.out);
+		return;
+	}
+	free(r.out);
+	expect(7, "", "VGPU_LOG=%s/log " TRAP "sh -c build/tests/trap_i386", dir);
+	expect(0, "trap_i386: not x86-64, runs without the virtual device", "cat %s/log", dir);
+	expect(127, "not an x86-64 program", TRAP "build/tests/trap_i386 2>&1");
+}
+
 /* One device for a static program and a preloaded one. */
 Test(trap, shared)
 {

@@ -10,6 +10,7 @@
 
 #include "share/share.h"
 
+bool vgpu_is_static;
 struct vgpu_config vgpu_config = {
 	.cus = 40,
 	.ram_bytes = 127098456ull << 10,

@@ -42,6 +42,9 @@ extern struct vgpu_config vgpu_config;
  * 0, or -EINVAL after printing file, line, key and value. */
 int vgpu_config_load(void);
 
+/* The device is part of a static program (trap/): no library can be loaded, no symbol looked up. */
+extern bool vgpu_is_static;
+
 /* One clock: nanoseconds since the device appeared. Timeouts, delays, restore timers and
  * timestamps all use it. It follows CLOCK_MONOTONIC or jumps ahead to the next deadline. */
 uint64_t vgpu_clock_ns(void);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device.h"
 #include "isa/isa.h"
 
 typedef void *create_fn(const char *, const char *, const char *, void *, int, void *, void *);
@@ -20,7 +21,7 @@ static void *open_llvm(void)
 					    "/usr/lib/llvm-19/lib/libLLVM.so.19.1"};
 	void *so = NULL;
 
-	for (unsigned i = 0; !so && i < sizeof(names) / sizeof(*names); i++)
+	for (unsigned i = 0; !vgpu_is_static && !so && i < sizeof(names) / sizeof(*names); i++)
 		so = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
 	return so;
 }

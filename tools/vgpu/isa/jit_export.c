@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "device.h"
 #include "isa/jit_internal.h"
 
 /* Of the device. */
@@ -52,7 +53,7 @@ void *jit_export(const char *name)
 
 	if (!p)
 		p = look_up(libs, sizeof(libs) / sizeof(*libs), name);
-	for (unsigned i = 0; !p && i < sizeof(others) / sizeof(*others); i++)
+	for (unsigned i = 0; !vgpu_is_static && !p && i < sizeof(others) / sizeof(*others); i++)
 		if (!strcmp(others[i], name))
 			p = dlsym(RTLD_DEFAULT, name);
 	return p;

@@ -221,6 +221,7 @@ int main(int argc, char **argv, char **envp)
 		close(atoi(strrchr(argv[1], '/') + 1));
 	/* From here on everything runs as it will in the handler. */
 	rawsys4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof(all));
+	vgpu_is_static = true;
 	jit_server_via = trap_self;
 	vfd_installed = fd_is_ours;
 	sleep_init();
