@@ -334,7 +334,7 @@ static void check_atomic(const struct atomic *a, enum space s, unsigned op, bool
 {
 	uint8_t *mem = s == LDS ? M.lds : M.mem;
 	uint64_t o[32], d[32], c[32];
-	unsigned n = a->size / 4;
+	unsigned n = a->size > 4 ? 2 : 1;
 
 	descriptor(F_U32);
 	offsets(8);
