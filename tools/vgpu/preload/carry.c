@@ -168,7 +168,6 @@ void kept_end(struct kept *k)
 
 /* ---- reading -------------------------------------------------------------- */
 
-#ifndef VGPU_TRAP
 static struct vfile *get_file(struct carry *c, int fd)
 {
 	enum vfile_kind kind = (enum vfile_kind)carry_get(c);
@@ -291,8 +290,7 @@ static void read_kept(int fd, const struct head *h)
 	carry_free(&c);
 }
 
-/* Runs before the program: nobody else has opened anything yet. */
-__attribute__((constructor)) static void kept_attach(void)
+void kept_attach(void)
 {
 	struct head h = {0};
 
@@ -309,6 +307,13 @@ __attribute__((constructor)) static void kept_attach(void)
 			rawsys3(SYS_fcntl, h.fds[i], F_SETFD, FD_CLOEXEC);
 		return;
 	}
+}
+
+#ifndef VGPU_TRAP
+/* Before the program: nobody else has opened anything yet. */
+__attribute__((constructor)) static void image_begins(void)
+{
+	kept_attach();
 }
 #endif
 

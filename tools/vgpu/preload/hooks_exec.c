@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The trap backend sees exec itself, and carries nothing. */
+/* The trap backend sees the system calls. */
 #ifndef VGPU_TRAP
 
 /* call: an exec that returns only when it fails; in_place: of this process. */

@@ -110,6 +110,7 @@ struct kept {
  * this one. False: there are none, and nothing is to be ended. */
 bool kept_begin(struct kept *k, bool in_place);
 void kept_end(struct kept *k);
+void kept_attach(void); /* in the image that begins: makes again what was described */
 /* Marks fd, whose description is new, for processes that receive it. */
 void vfd_mark(int fd, const struct vfile *v);
 /* What a received descriptor with a mark is here, or NULL. */

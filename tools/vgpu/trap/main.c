@@ -250,6 +250,7 @@ int main(int argc, char **argv, char **envp)
 		r = filter_device();
 	if (r)
 		return fail("seccomp", strerror(-r));
+	kept_attach();
 	/* argc's word moves up by the two that go: the stack stays aligned. */
 	*(uint64_t *)&argv[1] = (uint64_t)argc - 2;
 	rawsys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof(mask));

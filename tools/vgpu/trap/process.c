@@ -359,6 +359,7 @@ long call_exec(struct call *c, int dirfd, uint64_t path, uint64_t argv, uint64_t
 	/* In a vfork child nobody comes back to free it but the parent. */
 	c->b->exec_mem = mem;
 	c->b->exec_bytes = bytes;
+	kept_begin(&c->b->kept, true);
 	c->r[REG_RAX] = SYS_execve;
 	c->r[REG_RDI] = (greg_t)trap_self;
 	c->r[REG_RSI] = (greg_t)mem;

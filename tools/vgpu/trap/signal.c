@@ -99,6 +99,7 @@ static void post(struct block *b, greg_t *r, struct block *owner, unsigned i, lo
 	case POST_EXEC:
 		rawsys2(SYS_munmap, p->mem, p->mem_bytes);
 		b->exec_mem = NULL;
+		kept_end(&b->kept);
 		if (p->fd >= 0)
 			rawsys1(SYS_close, p->fd);
 		break;

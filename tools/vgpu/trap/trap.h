@@ -18,6 +18,7 @@
 #include <sys/types.h>
 #include <ucontext.h>
 
+#include "preload/preload.h"
 #include "trap/layout.h"
 
 #ifndef SYS_SECCOMP
@@ -66,6 +67,7 @@ struct block {
 	struct post posts[TRAP_POSTS]; /* by stub; the first is clone's */
 	struct block *next;            /* of the free ones */
 	void *exec_mem;
+	struct kept kept; /* what descriptors refer to, for the image that comes */
 	size_t exec_bytes;
 };
 
