@@ -292,6 +292,9 @@ struct kfd_queue *kfd_queue_by_id(struct kfd_process *p, uint32_t id);
 /* Evict counts; only 0 -> 1 acts. SMI messages are the caller's trigger; -1: silent (VM fault). */
 int kfd_process_evict_queues(struct kfd_process *p, int trigger);
 int kfd_process_restore_queues(struct kfd_process *p);
+/* ADD_QUEUE and REMOVE_QUEUE of MES, as far as the queue may run at all. Process lock held. */
+int kfd_queue_map(struct kfd_queue *q);
+int kfd_queue_unmap(struct kfd_queue *q);
 /* A debugger's: -EBUSY for one that is new to it, or MES's error. */
 int kfd_queue_suspend(struct kfd_queue *q, bool is_new);
 int kfd_queue_resume(struct kfd_queue *q);

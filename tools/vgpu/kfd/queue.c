@@ -1,4 +1,4 @@
-/* Queues: validation, creation, update, destruction, eviction (kfd_queue.c,
+/* Queues: validation, creation, update, destruction (kfd_queue.c,
  * kfd_process_queue_manager.c, kfd_device_queue_manager.c). */
 #include "internal.h"
 
@@ -274,7 +274,7 @@ static bool should_run(const struct kfd_queue *q)
 	       !q->is_reset;
 }
 
-static int queue_map(struct kfd_queue *q)
+int kfd_queue_map(struct kfd_queue *q)
 {
 	int err;
 
@@ -290,7 +290,7 @@ static int queue_map(struct kfd_queue *q)
 	return err;
 }
 
-static int queue_unmap(struct kfd_queue *q)
+int kfd_queue_unmap(struct kfd_queue *q)
 {
 	int err;
 
@@ -431,7 +431,7 @@ static int create_locked(struct kfd_process *p, struct kfd_queue *q,
 	err = cp_queue_create(&q->mqd, pdd->doorbells, &q->cp);
 	if (err)
 		goto out_doorbell;
-	err = queue_map(q);
+	err = kfd_queue_map(q);
 	if (err)
 		goto out_cp;
 	p->queues[q->id] = q;
@@ -527,7 +527,7 @@ void kfd_queues_destroy(struct kfd_process *p)
 		struct kfd_queue *q = p->queues[i];
 
 		if (q)
-			queue_free(p, q, queue_unmap(q) != 0 || q->is_gone);
+			queue_free(p, q, kfd_queue_unmap(q) != 0 || q->is_gone);
 	}
 }
 
@@ -569,7 +569,7 @@ KFD_HANDLER(destroy_queue)
 		err = -EINVAL;
 	if (err)
 		goto out;
-	err = queue_unmap(q);
+	err = kfd_queue_unmap(q);
 	if (err)
 		vgpu_log("amdgpu: Pasid 0x%x destroy queue %u failed, ret %ld", p->pasid, q->id,
 			 err);
@@ -609,7 +609,7 @@ static long update_locked(struct kfd_process *p, const struct kfd_ioctl_update_q
 	q->percent = a->queue_percentage & 0xff;
 	q->priority = a->queue_priority;
 	dbg_queue_changed(p, q);
-	err = queue_unmap(q);
+	err = kfd_queue_unmap(q);
 	if (p->pdd.has_reset_queue)
 		return -EACCES;
 	if (err)
@@ -621,7 +621,7 @@ static long update_locked(struct kfd_process *p, const struct kfd_ioctl_update_q
 	err = cp_queue_update(q->cp, &q->mqd);
 	if (err)
 		return err;
-	return queue_map(q);
+	return kfd_queue_map(q);
 }
 
 KFD_HANDLER(update_queue)
@@ -676,7 +676,7 @@ KFD_HANDLER(set_cu_mask)
 	memset(q->cu_mask, 0, sizeof(q->cu_mask));
 	memcpy(q->cu_mask, mask, count / 8);
 	q->cu_mask_bits = count;
-	err = queue_unmap(q);
+	err = kfd_queue_unmap(q);
 	if (p->pdd.has_reset_queue)
 		err = -EACCES;
 	if (err)
@@ -688,7 +688,7 @@ KFD_HANDLER(set_cu_mask)
 		q->mqd.wgp_mask |= (q->cu_mask[k / 16] >> 2 * k % 32 & 1) << k;
 	err = cp_queue_update(q->cp, &q->mqd);
 	if (!err)
-		err = queue_map(q);
+		err = kfd_queue_map(q);
 out:
 	pthread_mutex_unlock(&p->lock);
 	return err;
@@ -754,30 +754,6 @@ KFD_HANDLER(alloc_queue_gws)
 	return err;
 }
 
-int kfd_queue_suspend(struct kfd_queue *q, bool is_new)
-{
-	if (q->is_suspended)
-		return 0;
-	if (is_new || q->is_being_destroyed)
-		return -EBUSY;
-	q->is_suspended = true;
-	return queue_unmap(q);
-}
-
-int kfd_queue_resume(struct kfd_queue *q)
-{
-	struct kfd_process *p = q->process;
-	int err;
-
-	if (!q->is_suspended)
-		return 0;
-	q->is_suspended = false;
-	err = queue_map(q);
-	__atomic_fetch_add(&p->resumes, 1, __ATOMIC_RELEASE);
-	rawsys3(SYS_futex, &p->resumes, FUTEX_WAKE_PRIVATE, INT_MAX);
-	return err;
-}
-
 void kfd_queues_set_trap_handler(struct kfd_process *p)
 {
 	for (unsigned i = 0, left = p->n_queues; left; i++) {
@@ -791,76 +767,4 @@ void kfd_queues_set_trap_handler(struct kfd_process *p)
 		if (!q->sdma)
 			cp_queue_set_trap_handler(q->cp, p->pdd.tba, p->pdd.tma);
 	}
-}
-
-/* ---- eviction ------------------------------------------------------------- */
-
-static int evict_device(struct kfd_process *p, struct kfd_pdd *pdd)
-{
-	uint64_t start = vgpu_clock_ns();
-	int err = 0;
-
-	if (pdd->evicted++)
-		return 0;
-	for (unsigned i = 0, left = p->n_queues; left; i++) {
-		struct kfd_queue *q = p->queues[i];
-		int r;
-
-		if (!q)
-			continue;
-		left--;
-		q->is_evicted = true;
-		r = queue_unmap(q);
-		if (r) {
-			vgpu_log("amdgpu: Failed to evict queue %u", q->id);
-			err = r;
-			if (vgpu_kernel()->evict_stops_at_first)
-				break;
-		}
-	}
-	pdd->evict_start = vgpu_kernel()->evicted_ms_from_start ? start : vgpu_clock_ns();
-	__atomic_fetch_add(&kfd_device.stats.evictions, 1, __ATOMIC_RELAXED);
-	return err;
-}
-
-static int restore_device(struct kfd_process *p, struct kfd_pdd *pdd)
-{
-	int err = 0;
-
-	if (!pdd->evicted || --pdd->evicted)
-		return 0;
-	for (unsigned i = 0, left = p->n_queues; left; i++) {
-		struct kfd_queue *q = p->queues[i];
-		int r;
-
-		if (!q)
-			continue;
-		left--;
-		q->is_evicted = false;
-		r = queue_map(q);
-		if (r && !err)
-			err = r;
-	}
-	pdd->evicted_ms += (vgpu_clock_ns() - pdd->evict_start) / 1000000u;
-	return err;
-}
-
-int kfd_process_evict_queues(struct kfd_process *p, int trigger)
-{
-	if (!p->n_pdds)
-		return 0;
-	/* Before the act, and also when the process is evicted already. */
-	if (trigger >= 0)
-		smi_event(p->lead, KFD_SMI_EVENT_QUEUE_EVICTION, "%lld -%d %x %d\n",
-			  (long long)kfd_boottime_ns(), p->lead, vgpu_props.gpu_id, trigger);
-	return evict_device(p, &p->pdd);
-}
-
-int kfd_process_restore_queues(struct kfd_process *p)
-{
-	if (!p->n_pdds)
-		return 0;
-	smi_event(p->lead, KFD_SMI_EVENT_QUEUE_RESTORE, "%lld -%d %x %c\n",
-		  (long long)kfd_boottime_ns(), p->lead, vgpu_props.gpu_id, '0');
-	return restore_device(p, &p->pdd);
 }
