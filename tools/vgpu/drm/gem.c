@@ -174,7 +174,7 @@ struct gem *gem_carry_in(struct carry *c)
 {
 	int fd = (int)(int64_t)carry_get(c);
 	uint64_t off = carry_get(c), size = carry_get(c);
-	enum gem_domain domain = (enum gem_domain)carry_get(c);
+	enum gem_domain domain = carry_get(c) == GEM_VRAM ? GEM_VRAM : GEM_GTT;
 	struct gem from = {.mmap_offset = carry_get(c)}, *g = NULL;
 
 	from.cpu_access = carry_get(c) != 0;

@@ -367,7 +367,7 @@ static int take_fd(int64_t pid, int64_t fd)
 
 static struct gem *gem_behind(int fd)
 {
-	struct dmabuf_head h;
+	struct dmabuf_head h = {0};
 	struct gem *g = NULL;
 	int memory;
 

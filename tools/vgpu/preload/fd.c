@@ -496,8 +496,10 @@ static int shared_dmabuf(struct vfile *v, struct gem *g, int flags)
 	int sv[2] = {-1, -1}, err;
 	long fd;
 
-	if (rawsys4(SYS_socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv))
+	if (rawsys4(SYS_socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv)) {
+		free(v);
 		return -EMFILE;
+	}
 	fd = sv[0];
 	if (!(flags & O_CLOEXEC))
 		rawsys3(SYS_fcntl, fd, F_SETFD, 0);
