@@ -295,7 +295,8 @@ void vfd_received(int fd)
 /* Tells the daemon whose inode this is; watch: our copy of its end, which it takes. */
 static int name_file(struct vfile *v, enum share_kind kind, uint64_t object, int watch)
 {
-	uint64_t a[SHARE_ARGS] = {kind, v->ino, object, (uint64_t)v->oflags};
+	uint64_t a[SHARE_ARGS] = {kind, share_inode(watch >= 0, v->ino), object,
+				  (uint64_t)v->oflags};
 	int err = share_call_data(SHARE_FILE_ADD, a, watch, NULL, 0, NULL, NULL);
 
 	if (err)
@@ -345,10 +346,10 @@ struct vfile *vfd_adopt(int fd)
 	    !(S_ISSOCK(st.st_mode) || (S_ISREG(st.st_mode) && !st.st_nlink)))
 		return NULL;
 	/* A program that has nothing to do with the device does not join for a descriptor. */
-	if ((!share_active() && !share_file_kind(st.st_ino)) || vgpu_device_init())
+	a[0] = share_inode(S_ISSOCK(st.st_mode), st.st_ino);
+	if ((!share_active() && !share_file_kind(a[0])) || vgpu_device_init())
 		return NULL;
 	preload_started();
-	a[0] = st.st_ino;
 	if (share_call_data(SHARE_FILE_FIND, a, -1, NULL, 0, &b, &n))
 		return NULL;
 	v = vfile_new(a[0] == SHARE_KFD_FILE   ? VFILE_KFD

@@ -365,7 +365,7 @@ static ssize_t other_fd_link(const char *path, char *name, size_t size)
 	if (sscanf(path, "/proc/%d/fd/%d%n", &pid, &fd, &used) != 2 || path[used] ||
 	    pid == getpid() || rawsys4(SYS_newfstatat, AT_FDCWD, path, &st, 0))
 		return -1;
-	switch (share_file_kind(st.st_ino)) {
+	switch (share_file_kind(share_inode(S_ISSOCK(st.st_mode), st.st_ino))) {
 	case SHARE_KFD_FILE:
 		return snprintf(name, size, "/dev/kfd");
 	case SHARE_DRM_FILE:

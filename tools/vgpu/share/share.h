@@ -45,6 +45,11 @@ struct share_handlers {
 };
 extern struct share_handlers share_handlers; /* filled before share_join() */
 
+/* Files go by their inode; sockets and memory files number theirs each for themselves. */
+static inline uint64_t share_inode(bool socket, uint64_t inode)
+{
+	return socket ? inode | 1ull << 63 : inode;
+}
 /* What the client's file with this inode is, or 0; asks without joining. Inode 0: whether there are
  * any that another process may have inherited. */
 enum share_kind share_file_kind(uint64_t inode);
