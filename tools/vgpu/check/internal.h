@@ -73,11 +73,18 @@ struct check_writer {
 enum check_kind { READ_EARLY, READ_UNRELEASED, WRITE_EARLY, UNACQUIRED, CHECK_KINDS };
 extern const char *const check_kind_name[CHECK_KINDS];
 
+/* Which byte, by whom, and what it came too early for. */
+struct check_access_name {
+	uint32_t tid, work;
+	uint64_t addr;
+};
+
 struct check_finding {
 	struct check_finding *next;
 	enum check_kind kind;
 	uint64_t count;
-	uint64_t addr, va; /* of the client, 0 unknown; of the GPU, 0 unknown */
+	struct check_access_name last; /* the latest that count counts */
+	uint64_t addr, va;             /* of the client, 0 unknown; of the GPU, 0 unknown */
 	uint64_t pool_off;
 	struct check_item work;
 	struct count_code code;

@@ -115,18 +115,29 @@ static void name_buffer(struct check_finding *f)
 	vgpu_ledger_free(l);
 }
 
+/* A thread that was let go stops again if its page was shut before it got there: the same access. */
+static bool again(const struct check_access_name *a, const struct check_access_name *b)
+{
+	return a->tid == b->tid && a->work == b->work && a->addr == b->addr;
+}
+
 void check_found(const struct check_finding *one)
 {
 	struct check_state *s = &check;
 	struct check_finding f = *one, *p;
 
-	s->found[f.kind]++;
+	f.last = (struct check_access_name){f.tid, f.work.number, f.addr};
 	check_map_find(f.pool_off, &f.va, &f.buffer_va, &f.buffer_bytes);
-	for (p = s->findings; p; p = p->next)
-		if (same(p, &f)) {
-			p->count++;
-			return;
-		}
+	for (p = s->findings; p && !same(p, &f); p = p->next)
+		;
+	if (p && again(&p->last, &f.last))
+		return;
+	s->found[f.kind]++;
+	if (p) {
+		p->last = f.last;
+		p->count++;
+		return;
+	}
 	if (kept >= KEEP || !(p = malloc(sizeof(*p))))
 		return;
 	kept++;
