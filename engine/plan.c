@@ -236,15 +236,15 @@ static int check_graph(const struct graph *g, char *err, size_t errlen)
 static int add_buffers(struct plan *p, const struct plan_buffer *b, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		struct plan_buffer *all = p->buffers;
-
 		if (!(p->n_buffers & (p->n_buffers - 1))) {
-			all = realloc(all, (p->n_buffers ? 2 * p->n_buffers : 1) * sizeof(*all));
+			uint32_t cap = p->n_buffers ? 2 * p->n_buffers : 1;
+			struct plan_buffer *all = realloc(p->buffers, cap * sizeof(*all));
+
 			if (!all)
 				return -ENOMEM;
 			p->buffers = all;
 		}
-		all[p->n_buffers++] = *b;
+		p->buffers[p->n_buffers++] = *b;
 	}
 	return 0;
 }

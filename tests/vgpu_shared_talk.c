@@ -28,6 +28,7 @@ static int connect_to(void)
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
+	cr_assert_geq(fd, 0);
 	strcpy(to.sun_path, path);
 	cr_assert(!connect(fd, (struct sockaddr *)&to, sizeof(to)));
 	return fd;

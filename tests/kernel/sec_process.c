@@ -92,7 +92,9 @@ static void exec_child(bool vforked)
 	snprintf(fd_text, sizeof(fd_text), "%d", fd);
 	snprintf(id_text, sizeof(id_text), "%u", event_new(fd, false));
 	fflush(stdout);
+	/* NOLINTBEGIN(*-unsafe-functions, clang-analyzer-*): vfork is what is asked about */
 	pid = vforked ? vfork() : fork();
+	/* NOLINTEND(*-unsafe-functions, clang-analyzer-*) */
 	if (!pid) {
 		execl("/proc/self/exe", "kfdprobe", "--after-exec",
 		      vforked ? "vfork-exec" : "fork-exec", fd_text, id_text, (char *)NULL);

@@ -213,7 +213,7 @@ struct kfd_bo *kfd_bo_by_handle(struct kfd_pdd *pdd, uint64_t handle);
 /* The BO whose first or second mapping contains va, and that mapping's bounds. NULL if none. */
 struct kfd_bo *kfd_bo_mapped_at(struct kfd_pdd *pdd, uint64_t va, uint64_t *start, uint64_t *size);
 bool kfd_bo_overlaps(struct kfd_pdd *pdd, uint64_t va, uint64_t size);
-int kfd_pdd_doorbells(struct kfd_pdd *pdd);               /* allocates the page on first use */
+int kfd_pdd_doorbells(struct kfd_pdd *pdd); /* allocates the page on first use */
 void kfd_bos_carry_out(struct carry *c, struct kfd_process *p);
 void kfd_bos_carry_in(struct carry *c, struct kfd_process *p);
 void kfd_bos_free(struct kfd_process *p);                 /* all; process lock held */

@@ -65,7 +65,7 @@ struct vgpu_kernel {
 	bool secondary_processes, profiler;
 	bool queue_type_xgmi_is_4;
 	bool fault_info_is_empty; /* vm_fault_exc_data_size is never set: a debugger gets 0 bytes */
-	bool queue_reset; /* MES may reset single queues, given the firmware */
+	bool queue_reset;         /* MES may reset single queues, given the firmware */
 	/* Freeing a GTT-placed buffer lowers vram_<gpuid> even if allocating it did not raise it.
 	 */
 	bool free_lowers_vram_usage;
