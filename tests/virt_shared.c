@@ -152,8 +152,14 @@ static char said[512];
 
 static void tell_story(void)
 {
-	dup2(open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
-	dup2(open("/dev/null", O_WRONLY), 2);
+	int out = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600),
+	    null = open("/dev/null", O_WRONLY);
+
+	TRUE(out >= 0 && null >= 0);
+	if (out < 0 || null < 0)
+		return;
+	dup2(out, 1);
+	dup2(null, 2);
 	execl("build/barewave", "barewave", "run", "-m", "data/demo/story-4m-q8_0.gguf", "-p",
 	      "Once upon a time", "-n", "20", "--temp", "0", NULL);
 	failures++;
