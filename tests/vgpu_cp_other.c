@@ -9,6 +9,8 @@
 
 #include "vgpu_cp_client.h"
 
+#include "cp/internal.h"
+
 /* ---- other queues -------------------------------------------------------- */
 
 TestSuite(vgpu_cp_other, .init = open_device, .timeout = 60);
@@ -342,4 +344,36 @@ Test(vgpu_cp_other, a_forked_child_starts_its_own)
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert_eq(status, 0);
 	stop();
+}
+
+/* ---- kicks ----------------------------------------------------------------- */
+
+static bool kicking;
+
+static void *kick_on(void *arg)
+{
+	(void)arg;
+	while (__atomic_load_n(&kicking, __ATOMIC_RELAXED))
+		cp_kick();
+	return NULL;
+}
+
+/* No kick is lost, however many come at once: the last is that of cp_stop(), which waits for the
+ * thread it woke. */
+Test(vgpu_cp_other, every_kick_wakes)
+{
+	pthread_t t[3];
+
+	for (unsigned round = 0; round < 200; round++) {
+		kicking = true;
+		for (unsigned i = 0; i < 3; i++)
+			pthread_create(&t[i], NULL, kick_on, NULL);
+		usleep(500);
+		__atomic_store_n(&kicking, false, __ATOMIC_RELAXED);
+		for (unsigned i = 0; i < 3; i++)
+			pthread_join(t[i], NULL);
+		usleep(200); /* asleep again */
+		cp_stop();
+		cr_assert_eq(cp_start(1), 0);
+	}
 }

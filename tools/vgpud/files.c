@@ -34,7 +34,7 @@ enum share_kind file_kind(uint64_t inode)
 {
 	const struct file *f = by_inode(inode);
 
-	return f ? f->kind : 0;
+	return f ? f->kind : SHARE_NO_FILE;
 }
 
 bool files_travel(void)

@@ -182,7 +182,7 @@ unsigned memory_count(uint64_t *bytes);
 /* ---- files.c */
 int file_add(struct client *c, struct share_msg *m, int watch);
 int file_find(struct client *c, struct share_msg *m, struct share_bo *out, size_t *len);
-enum share_kind file_kind(uint64_t inode); /* 0: none */
+enum share_kind file_kind(uint64_t inode);
 bool files_travel(void); /* there are files that may be found in other processes */
 int file_put(struct client *c, uint64_t inode);
 int file_handle(struct client *c, struct share_msg *m, struct share_bo *out, size_t *len);

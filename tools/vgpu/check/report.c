@@ -223,7 +223,7 @@ static char *json(void)
 	text_member(out, "why_not", s->why);
 	fprintf(out,
 		", \"rings\": %lu, \"rings_seen_late\": %lu, \"works\": %lu, \"traps\": %lu, "
-		"\"mappings_not_watched\": %lu"
+		"\"mappings_not_watched\": %zu"
 		", \"reads_beside\": %lu"
 		", \"found\": %lu",
 		s->rings, s->late, s->works, s->traps, s->unwatched, s->beside, found);

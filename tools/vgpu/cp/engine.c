@@ -235,11 +235,15 @@ static void *cp_main(void *arg)
 		ts.tv_sec = (time_t)(wait / 1000000000u);
 		ts.tv_nsec = (long)(wait % 1000000000u);
 		rawsys6(SYS_ppoll, fd, uffd >= 0 ? 2 : 1, wait == ~0ull ? NULL : &ts, NULL, 8, 0);
-		/* Also when the kick was taken note of earlier, between its mark and its write: what
-		 * is left in there would end every poll at once, for good. */
-		if (__atomic_exchange_n(&E.kicked, false, __ATOMIC_SEQ_CST) ||
-		    fd[0].revents & POLLIN)
+		/* Emptied first and unmarked then: the other way round, a kick in between would leave
+		 * its mark without its write, and no later kick would write any more. Emptied also
+		 * without a mark, when it was taken off between a kick's mark and its write: what is
+		 * left in there would end every poll at once. What a kick is for is looked at after
+		 * this. Pairs with the exchange of cp_kick(). */
+		if (fd[0].revents & POLLIN || __atomic_load_n(&E.kicked, __ATOMIC_SEQ_CST)) {
 			rawsys3(SYS_read, E.wake, &drop, 8);
+			__atomic_exchange_n(&E.kicked, false, __ATOMIC_SEQ_CST);
+		}
 		if (fd[1].revents & POLLIN) {
 			if (check_on)
 				rung_checked();

@@ -115,7 +115,7 @@ void vma_opened(const struct vma_backing *b, void *addr, uint64_t len)
 	count(b, 1);
 	if (b->process)
 		kfd_process_file_get(b->process);
-	if (b->kind == VMA_DOORBELL)
+	if (b->kind == VMA_DOORBELL && b->process)
 		cp_doorbells_mapped(b->process->pdd.doorbells, addr, len);
 	/* Of a parent's memory, in a forked child, nothing is known here. */
 	if (check_on && b->kind == VMA_BO && b->fd == vm_pools_fd())

@@ -131,6 +131,7 @@ static void entry(struct listing *l, const char *fmt, unsigned a, const char *b)
 	char name[96];
 	int at = snprintf(name, sizeof(name), "%s", l->prefix);
 
+	/* cppcheck-suppress wrongPrintfScanfArgNum ; names without a number take fewer */
 	snprintf(name + at, sizeof(name) - (size_t)at, fmt, a, b);
 	l->fn(l->ctx, name);
 }

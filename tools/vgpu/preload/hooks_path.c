@@ -366,6 +366,8 @@ static ssize_t other_fd_link(const char *path, char *name, size_t size)
 	    pid == getpid() || rawsys4(SYS_newfstatat, AT_FDCWD, path, &st, 0))
 		return -1;
 	switch (share_file_kind(share_inode(S_ISSOCK(st.st_mode), st.st_ino))) {
+	case SHARE_NO_FILE:
+		break;
 	case SHARE_KFD_FILE:
 		return snprintf(name, size, "/dev/kfd");
 	case SHARE_DRM_FILE:

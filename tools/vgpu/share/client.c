@@ -219,10 +219,10 @@ enum share_kind share_file_kind(uint64_t inode)
 	int sock = open_socket(), err;
 
 	if (sock < 0)
-		return 0;
+		return SHARE_NO_FILE;
 	err = transact(sock, &m, -1, NULL, NULL, NULL, NULL);
 	rawsys1(SYS_close, sock);
-	return err ? 0 : (enum share_kind)m.a[0];
+	return err ? SHARE_NO_FILE : (enum share_kind)m.a[0];
 }
 
 /* ---- joining -------------------------------------------------------------- */

@@ -80,7 +80,7 @@ enum share_op {
 };
 
 enum share_about { SHARE_ABOUT_KFD, SHARE_ABOUT_FDINFO };
-enum share_kind { SHARE_KFD_FILE = 1, SHARE_DRM_FILE, SHARE_DMABUF };
+enum share_kind { SHARE_NO_FILE, SHARE_KFD_FILE, SHARE_DRM_FILE, SHARE_DMABUF };
 
 struct share_msg {
 	uint32_t op;
