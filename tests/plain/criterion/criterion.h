@@ -79,6 +79,12 @@ plain_check(bool ok, const char *file, int line, const char *what, const char *f
 #define cr_assert_arr_eq(a, b, n, ...)                                                             \
 	plain_check(!memcmp(a, b, n), __FILE__, __LINE__, #a " is " #b, "" __VA_ARGS__)
 #define cr_assert_fail(...) plain_check(false, __FILE__, __LINE__, "fail", "" __VA_ARGS__)
+/* What Criterion notes and goes on from ends the test here. */
+#define cr_expect              cr_assert
+#define cr_expect_not          cr_assert_not
+#define cr_expect_eq           cr_assert_eq
+#define cr_expect_neq          cr_assert_neq
+#define cr_expect_null(p, ...) cr_assert_eq(p, NULL, ##__VA_ARGS__)
 #define cr_skip_test(...)                                                                          \
 	do {                                                                                       \
 		fprintf(stderr, "SKIP: " __VA_ARGS__);                                             \
