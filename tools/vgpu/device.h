@@ -81,5 +81,8 @@ const char *vgpu_rule_text(enum vgpu_rule r);
 void vgpu_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* A report for the person running it: device log and stderr. */
 void vgpu_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Appends a report of the kind `what` to the file path, past the hooks, and frees it; NULL: there was
+ * no memory to write it. Says so when it cannot. */
+void vgpu_append(const char *what, const char *path, char *report);
 
 #endif

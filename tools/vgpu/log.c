@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "vm/rawsys.h"
+
 static int log_fd = -1;
 
 static void log_open(void)
@@ -71,4 +73,25 @@ void vgpu_report(const char *fmt, ...)
 	va_start(ap, fmt);
 	emit(true, fmt, ap);
 	va_end(ap);
+}
+
+void vgpu_append(const char *what, const char *path, char *s)
+{
+	long fd = s ? rawsys4(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+			      0644)
+		    : -1;
+	size_t n = s ? strlen(s) : 0, at = 0;
+
+	while (fd >= 0 && at < n) {
+		long r = rawsys3(SYS_write, fd, s + at, n - at);
+
+		if (r <= 0)
+			break;
+		at += (size_t)r;
+	}
+	if (fd < 0 || at < n)
+		vgpu_report("%s: cannot write %s", what, path);
+	if (fd >= 0)
+		rawsys1(SYS_close, fd);
+	free(s);
 }

@@ -1,6 +1,5 @@
 /* What was found: a line for the person at the terminal when it happens, and all of it as JSON. One
  * object per process that used the device, one per line, appended: docs/virtual-device.md. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,6 @@
 #include "check/internal.h"
 #include "device.h"
 #include "ledger.h"
-#include "vm/rawsys.h"
 
 /* Distinct ones; the rest are only counted. */
 #define KEEP 256u
@@ -242,27 +240,6 @@ static char *json(void)
 	return buf;
 }
 
-static void append(const char *path, char *s)
-{
-	long fd = s ? rawsys4(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
-			      0644)
-		    : -1;
-	size_t n = s ? strlen(s) : 0, at = 0;
-
-	while (fd >= 0 && at < n) {
-		long r = rawsys3(SYS_write, fd, s + at, n - at);
-
-		if (r <= 0)
-			break;
-		at += (size_t)r;
-	}
-	if (fd < 0 || at < n)
-		vgpu_report("check: cannot write %s", path);
-	if (fd >= 0)
-		rawsys1(SYS_close, fd);
-	free(s);
-}
-
 void check_finish(void)
 {
 	const char *path = getenv("VGPU_CHECK");
@@ -271,5 +248,5 @@ void check_finish(void)
 		return;
 	check_pages_stop();
 	if (path && *path)
-		append(path, json());
+		vgpu_append("check", path, json());
 }

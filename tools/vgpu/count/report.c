@@ -439,27 +439,6 @@ static char *fidelity_json(void)
 	return finished(&j, &buf);
 }
 
-static void append(const char *path, char *s)
-{
-	long fd = s ? rawsys4(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
-			      0644)
-		    : -1;
-	size_t n = s ? strlen(s) : 0, at = 0;
-
-	while (fd >= 0 && at < n) {
-		long r = rawsys3(SYS_write, fd, s + at, n - at);
-
-		if (r <= 0)
-			break;
-		at += (size_t)r;
-	}
-	if (fd < 0 || at < n)
-		vgpu_report("counters: cannot write %s", path);
-	if (fd >= 0)
-		rawsys1(SYS_close, fd);
-	free(s);
-}
-
 void count_finish(void)
 {
 	const char *counters = getenv("VGPU_COUNTERS"), *fidelity = getenv("VGPU_FIDELITY");
@@ -468,7 +447,7 @@ void count_finish(void)
 		return;
 	count_ledger_names();
 	if (counters && *counters)
-		append(counters, count_json());
+		vgpu_append("counters", counters, count_json());
 	if (fidelity && *fidelity)
-		append(fidelity, fidelity_json());
+		vgpu_append("fidelity", fidelity, fidelity_json());
 }
