@@ -206,6 +206,41 @@ Test(vgpu_mes, twenty_queues_share_eight_places)
 		client_free(i);
 }
 
+/* A queue that is taken off just when its dispatch ends still has what comes behind it to do. */
+Test(vgpu_mes, what_follows_a_dispatch_has_its_turn)
+{
+	enum { QUEUES = 16, PACKETS = 40, ROUNDS = 30, STEPS = 20000 };
+	uint64_t k = KERNEL(P_LONG);
+
+	for (unsigned i = 0; i < QUEUES; i++)
+		client_make(i, vm, 7);
+	for (unsigned r = 0; r < ROUNDS; r++) {
+		for (unsigned i = 0; i < QUEUES; i++) {
+			struct client *c = &clients[i];
+
+			*(int64_t *)(void *)(c->page + SIGNAL + 8) = 1;
+			*(uint64_t *)(void *)c->args = DATA;
+			*(uint32_t *)(void *)(c->args + 8) = STEPS;
+			for (unsigned n = 0; n < PACKETS; n++) {
+				bool last = n == PACKETS - 1;
+				struct packet p =
+					packet(k, 32, 32, last ? c->base + O_PAGE + SIGNAL : 0);
+
+				p.kernarg = c->base + O_ARGS;
+				memcpy(c->ring + c->next++ % 64 * 64, &p, 64);
+			}
+			/* One ring for all of them. */
+			__atomic_store_n(&P64(0x38), c->next, __ATOMIC_RELEASE);
+			__atomic_store_n((uint64_t *)&bell_page[c->bell], c->next - 1,
+					 __ATOMIC_RELEASE);
+		}
+		cr_assert(WAIT_FOR(all_done(QUEUES) == QUEUES), "round %u: %u of %u", r,
+			  all_done(QUEUES), (unsigned)QUEUES);
+	}
+	for (unsigned i = 0; i < QUEUES; i++)
+		client_free(i);
+}
+
 /* Twelve processes of one queue: there are eight VMIDs. */
 Test(vgpu_mes, twelve_processes_share_eight_vmids)
 {

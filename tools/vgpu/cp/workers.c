@@ -300,7 +300,10 @@ static void ended(struct isa_group *g)
 	pthread_mutex_lock(&q->lock);
 	cp_dispatch_complete(d);
 	cp_queue_run(q);
-	polls = q->poll;
+	/* Being taken off just now: what comes behind the dispatch waits for the queue's next turn,
+	 * and nothing but this says that it wants one. */
+	q->rung |= !q->resident;
+	polls = q->poll || !q->resident;
 	pthread_mutex_unlock(&q->lock);
 	pthread_mutex_lock(&S.lock);
 	not_running(q);
