@@ -346,6 +346,24 @@ Test(vgpu_cp_other, a_forked_child_starts_its_own)
 	stop();
 }
 
+/* Who waits for the read pointer alone finds what was copied. */
+Test(vgpu_cp_other, sdma_copies_before_the_read_pointer)
+{
+	enum { BYTES = 256 << 10, FROM = DATA, TO = DATA + (512 << 10) };
+	const uint32_t copy[] = {1, BYTES - 1, 0, FROM, 0, TO, 0};
+	volatile uint32_t *last = &data[(512 << 10) / 4 + BYTES / 4 - 1];
+
+	other(CP_SDMA);
+	for (uint32_t i = 1; i <= 200; i++) {
+		data[BYTES / 4 - 1] = i;
+		put(copy, 7, 1);
+		while (__atomic_load_n(&U64(0x80), __ATOMIC_ACQUIRE) != i * sizeof(copy))
+			;
+		cr_assert_eq(*last, i);
+	}
+	stop();
+}
+
 /* ---- kicks ----------------------------------------------------------------- */
 
 static bool kicking;

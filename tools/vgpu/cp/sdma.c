@@ -215,8 +215,9 @@ void cp_sdma_run(struct cp_queue *q)
 	q->poll = false;
 	for (;;) {
 		uint32_t w[9] = {0};
-		unsigned n, head;
+		unsigned n, head, op;
 		enum step r;
+		bool first;
 
 		if (q->next == q->wptr) {
 			if (!q->rung)
@@ -247,15 +248,19 @@ void cp_sdma_run(struct cp_queue *q)
 			bad(q, "packet dwords", n, "a packet that ends at the write pointer");
 			return;
 		}
-		/* Ahead of fence and trap: who sees those counts the space as free. */
-		r = (w[0] & 0xff) == SDMA_POLL_REGMEM ? perform(q, w, n) : NEXT;
+		/* The read pointer goes ahead of what tells the host: who sees a fence or a trap counts
+		 * the space as free. It comes behind copies and fills: who waits for it alone
+		 * (kfdtest's Wait4PacketConsumption) finds their bytes. */
+		op = w[0] & 0xff;
+		first = op == SDMA_POLL_REGMEM || op == SDMA_COPY || op == SDMA_CONST_FILL;
+		r = first ? perform(q, w, n) : NEXT;
 		if (r != NEXT)
 			return;
 		if (vm_store64(&q->port, q->mqd.rptr, q->next + 4ul * n)) {
 			fault(q, "read pointer");
 			return;
 		}
-		if ((w[0] & 0xff) != SDMA_POLL_REGMEM && perform(q, w, n) != NEXT)
+		if (!first && perform(q, w, n) != NEXT)
 			return;
 		CP_COUNT(packets, 1);
 		q->next += 4ul * n;
