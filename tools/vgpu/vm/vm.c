@@ -229,6 +229,24 @@ uint64_t vm_tables_of(struct vm *vm)
 	return bytes;
 }
 
+/* For one mapping more. With the vm locked. */
+static int make_room(struct vm *vm)
+{
+	size_t cap = vm->cap ? vm->cap * 2 : 32;
+	struct vm_mapping **t;
+
+	if (vm->n < vm->cap)
+		return 0;
+	pthread_mutex_lock(&vm->pt);
+	t = realloc(vm->map, cap * sizeof(*t));
+	if (t) {
+		vm->map = t;
+		vm->cap = cap;
+	}
+	pthread_mutex_unlock(&vm->pt);
+	return t ? 0 : -ENOMEM;
+}
+
 int vm_map(struct vm *vm, gva_t va, uint64_t size, struct vm_bo *bo, uint64_t bo_off, unsigned perm,
 	   enum vm_mtype mtype)
 {
@@ -257,26 +275,19 @@ int vm_map(struct vm *vm, gva_t va, uint64_t size, struct vm_bo *bo, uint64_t bo
 		r = -EINVAL;
 		goto out;
 	}
+	r = make_room(vm);
+	if (r)
+		goto out;
+	/* Last of what can fail: tables once made are not taken back. */
 	r = vm_tables_map(vm->tables, va.a, size, piece_of(bo));
 	if (r)
 		goto out;
 	pthread_mutex_lock(&vm->pt);
-	if (vm->n == vm->cap) {
-		size_t cap = vm->cap ? vm->cap * 2 : 32;
-		struct vm_mapping **t = realloc(vm->map, cap * sizeof(*t));
-
-		if (!t)
-			r = -ENOMEM;
-		else
-			vm->map = t, vm->cap = cap;
-	}
-	if (!r) {
-		memmove(&vm->map[at + 1], &vm->map[at], (vm->n - at) * sizeof(*vm->map));
-		vm->map[at] = m;
-		vm->n++;
-		vm_bo_ref(bo);
-		watch_mapped(vm, m);
-	}
+	memmove(&vm->map[at + 1], &vm->map[at], (vm->n - at) * sizeof(*vm->map));
+	vm->map[at] = m;
+	vm->n++;
+	vm_bo_ref(bo);
+	watch_mapped(vm, m);
 	pthread_mutex_unlock(&vm->pt);
 out:
 	vm_unlock(vm);
