@@ -135,6 +135,15 @@ static void join_client(pid_t pid)
 	cr_expect_eq(status, 0, "client %d: status 0x%x", pid, (unsigned)status);
 }
 
+/* Two clients side by side, both to their end; set is the first one's. */
+static void join_two(const char *set, void (*one)(void), void (*other)(void))
+{
+	pid_t a = client(set, one), b = client("", other);
+
+	join_client(a);
+	join_client(b);
+}
+
 /* Steps: one process announces, others wait. */
 static void announce(unsigned i, int step)
 {

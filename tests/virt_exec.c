@@ -265,7 +265,7 @@ static void ended_well(pid_t pid, const char *what)
 IN_CHILD(exec_in_place)
 {
 	struct kfd_ioctl_acquire_vm_args a;
-	struct kfd_ioctl_alloc_memory_of_gpu_args bo, u;
+	struct kfd_ioctl_alloc_memory_of_gpu_args bo;
 	struct kfd_ioctl_smi_events_args smi;
 	struct kfd_ioctl_destroy_event_args d = {0};
 	char *anon = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -286,12 +286,7 @@ IN_CHILD(exec_in_place)
 	WANT(0, SMI_EVENTS, &smi);
 	TRUE(write((int)smi.anon_fd, &mask, 8) == 8);
 	/* an eviction by a page of the user's that goes */
-	u = (struct kfd_ioctl_alloc_memory_of_gpu_args){.va_addr = (uintptr_t)anon,
-							.size = 4096,
-							.mmap_offset = (uintptr_t)anon,
-							.gpu_id = gpu,
-							.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR};
-	WANT(0, ALLOC_MEMORY_OF_GPU, &u);
+	alloc_user(anon, 4096, 0);
 	TRUE(mprotect(anon, 4096, PROT_READ) == 0);
 	d.event_id = event_create(KFD_IOC_EVENT_SIGNAL, true);
 	WANT(0, SET_EVENT, &d);
@@ -493,7 +488,6 @@ static void receiver(int s)
 
 IN_CHILD(through_a_socket)
 {
-	struct kfd_ioctl_alloc_memory_of_gpu_args u;
 	struct kfd_ioctl_acquire_vm_args a;
 	struct kfd_ioctl_smi_events_args smi = {0};
 	char *anon = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -515,12 +509,7 @@ IN_CHILD(through_a_socket)
 	smi.gpuid = gpu;
 	WANT(0, SMI_EVENTS, &smi);
 	TRUE(write((int)smi.anon_fd, &mask, 8) == 8);
-	u = (struct kfd_ioctl_alloc_memory_of_gpu_args){.va_addr = (uintptr_t)anon,
-							.size = 4096,
-							.mmap_offset = (uintptr_t)anon,
-							.gpu_id = gpu,
-							.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR};
-	WANT(0, ALLOC_MEMORY_OF_GPU, &u);
+	alloc_user(anon, 4096, 0);
 	TRUE(mprotect(anon, 4096, PROT_READ) == 0);
 	gem = gem_new();
 	p = gem_map(gem);

@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 
 #include "ioctl/context.h"
+#include "ioctl/debug.h"
 #include "ioctl/device.h"
 #include "ioctl/memory.h"
 #include "ioctl/queue.h"

@@ -120,13 +120,8 @@ static void evictor(void)
  * and a counter, its buffers move out and, 100 ms later, back; its waves notice nothing. */
 Test(shared, one_evicts_the_other)
 {
-	pid_t a, b;
-
 	shared_start("gtt=256M");
-	a = client("", evicted);
-	b = client("", evictor);
-	join_client(a);
-	join_client(b);
+	join_two("", evicted, evictor);
 	cr_expect_geq(shared_number("evictions"), 1);
 	cr_expect_geq(shared_number("moves"), 3, "out, the other out, and back");
 	shared_clean();
@@ -136,13 +131,8 @@ Test(shared, one_evicts_the_other)
 /* The same on a clock that runs ahead for all of them. */
 Test(shared, one_evicts_the_other_in_no_time)
 {
-	pid_t a, b;
-
 	shared_start("gtt=256M,clock=virtual");
-	a = client("", evicted);
-	b = client("", evictor);
-	join_client(a);
-	join_client(b);
+	join_two("", evicted, evictor);
 	cr_expect_geq(shared_number("evictions"), 1);
 	shared_clean();
 	shared_stop();
@@ -267,14 +257,9 @@ static void pusher_1(void)
 
 Test(shared, two_push_each_other)
 {
-	pid_t a, b;
-
 	/* Without KFD's own limit, which would refuse before anybody moves. */
 	shared_start("gtt=256M,rule.limit_ttm=0");
-	a = client("", pusher_0);
-	b = client("", pusher_1);
-	join_client(a);
-	join_client(b);
+	join_two("", pusher_0, pusher_1);
 	cr_expect_geq(shared_number("evictions"), 1);
 	shared_clean();
 	shared_stop();
@@ -412,13 +397,8 @@ static void bystander(void)
 /* A queue of one process hangs: the reset is everybody's. */
 Test(shared, a_reset_is_everybodys)
 {
-	pid_t a, b;
-
 	shared_start("");
-	a = client("hang=queue:0", hangs);
-	b = client("", bystander);
-	join_client(a);
-	join_client(b);
+	join_two("hang=queue:0", hangs, bystander);
 	cr_expect_eq(shared_number("resets"), 1);
 	shared_clean();
 	shared_stop();

@@ -73,14 +73,9 @@ static void importer(void)
 /* The same memory in both, for CPU and GPU, counted once, alive as long as one has it. */
 Test(shared_files, dma_buf_of_another_process)
 {
-	pid_t a, b;
-
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	shared_start("");
-	a = client("", exporter);
-	b = client("", importer);
-	join_client(a);
-	join_client(b);
+	join_two("", exporter, importer);
 	shared_clean();
 	shared_stop();
 }
@@ -189,14 +184,9 @@ static void receiver(void)
 
 Test(shared_files, files_of_another_process)
 {
-	pid_t a, b;
-
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	shared_start("");
-	a = client("", sender);
-	b = client("", receiver);
-	join_client(a);
-	join_client(b);
+	join_two("", sender, receiver);
 	shared_clean();
 	shared_stop();
 }
@@ -250,14 +240,9 @@ static void prime_importer(void)
 
 Test(shared_files, prime_of_another_process)
 {
-	pid_t a, b;
-
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	shared_start("");
-	a = client("", prime_exporter);
-	b = client("", prime_importer);
-	join_client(a);
-	join_client(b);
+	join_two("", prime_exporter, prime_importer);
 	shared_clean();
 	shared_stop();
 }
@@ -356,13 +341,8 @@ static void curious(void)
 /* Nothing of another process but what the kernel shows everybody. */
 Test(shared_files, isolation)
 {
-	pid_t a, b;
-
 	shared_start("");
-	a = client("", secretive);
-	b = client("", curious);
-	join_client(a);
-	join_client(b);
+	join_two("", secretive, curious);
 	shared_clean();
 	shared_stop();
 }

@@ -124,6 +124,21 @@ static struct kfd_ioctl_alloc_memory_of_gpu_args alloc(uint64_t size, uint32_t f
 	return a;
 }
 
+/* The process's own memory for the GPU, at its own address; flags: besides USERPTR. */
+static inline struct kfd_ioctl_alloc_memory_of_gpu_args alloc_user(void *p, uint64_t size,
+								   uint32_t flags)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args a = {.va_addr = (uintptr_t)p,
+						       .size = size,
+						       .mmap_offset = (uintptr_t)p,
+						       .gpu_id = gpu,
+						       .flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR |
+								flags};
+
+	WANT(0, ALLOC_MEMORY_OF_GPU, &a);
+	return a;
+}
+
 static struct kfd_ioctl_map_memory_to_gpu_args map_args(uint64_t handle)
 {
 	return (struct kfd_ioctl_map_memory_to_gpu_args){

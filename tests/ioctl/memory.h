@@ -247,13 +247,7 @@ static void group_memory(void)
 	/* user pages */
 	anon = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ro = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	u = (struct kfd_ioctl_alloc_memory_of_gpu_args){.va_addr = (uintptr_t)anon,
-							.size = 4 * 4096,
-							.mmap_offset = (uintptr_t)anon,
-							.gpu_id = gpu,
-							.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR |
-								 KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE};
-	WANT(0, ALLOC_MEMORY_OF_GPU, &u);
+	u = alloc_user(anon, 4 * 4096, KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE);
 	m = map_args(u.handle);
 	WANT(0, MAP_MEMORY_TO_GPU, &m);
 	a = u;
@@ -364,13 +358,7 @@ static void group_events(void)
 	small = mapped(4096, GTT);
 	e.event_page_offset = small.handle;
 	WANT(EINVAL, CREATE_EVENT, &e);
-	user = (struct kfd_ioctl_alloc_memory_of_gpu_args){.va_addr = (uintptr_t)anon,
-							   .size = 32768,
-							   .mmap_offset = (uintptr_t)anon,
-							   .gpu_id = gpu,
-							   .flags =
-								   KFD_IOC_ALLOC_MEM_FLAGS_USERPTR};
-	WANT(0, ALLOC_MEMORY_OF_GPU, &user);
+	user = alloc_user(anon, 32768, 0);
 	e.event_page_offset = user.handle;
 	WANT(EINVAL, CREATE_EVENT, &e);
 	e.event_page_offset = (uint64_t)gpu << 32 | 0xffff;
