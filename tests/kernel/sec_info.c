@@ -84,7 +84,7 @@ static void policies(int fd)
 	}
 }
 
-/* Answered by a stub since the interface was replaced. */
+/* The kernel refuses them all alike since DBG_TRAP took their place. */
 static void deprecated(int fd)
 {
 	static const struct {

@@ -103,7 +103,7 @@ typedef void isa_sem(struct isa_exec *x, const struct isa_insn *in);
 enum isa_dpp_kind { DPP_NONE, DPP_DPP8, DPP_DPP16 };
 
 struct isa_insn {
-	isa_sem *sem;     /* NULL: not implemented */
+	isa_sem *sem;     /* NULL: decoded for its name only, stops the wave (OPF_STOP) */
 	uint16_t op;      /* enum isa_op */
 	uint8_t fmt;      /* enum isa_fmt as encoded (a VOP2 op in VOP3 form says ISA_VOP3) */
 	uint8_t len;      /* bytes: 4, 8, 12, 16 */
