@@ -142,6 +142,28 @@ Test(vgpu_cp_errors, without_an_instruction_set_nothing_runs)
 	cr_assert_eq(value(0), 1);
 }
 
+/* A client that sees its inactive signal may end at once: what the log says must be there by then. */
+Test(vgpu_cp_errors, said_before_the_client_can_know)
+{
+	struct packet p = packet(KERNEL(P_COUNT), 32, 32, 0);
+	volatile int64_t *inactive = (volatile int64_t *)(page + INACTIVE + 8);
+	char said[512] = "";
+	int fd = memfd_create("said", MFD_CLOEXEC), old = dup(2);
+
+	cr_assert_geq(fd, 0);
+	vgpu_config.isa = false;
+	kernargs(DATA, 0);
+	dup2(fd, 2);
+	submit(&p);
+	while (!*inactive)
+		;
+	cr_assert_gt(pread(fd, said, sizeof(said) - 1, 0), 0);
+	dup2(old, 2);
+	cr_assert_not_null(strstr(said, "switched off"), "%s", said);
+	close(old);
+	close(fd);
+}
+
 /* ---- waves that go wrong ------------------------------------------------- */
 
 Test(vgpu_cp_errors, memory_fault)

@@ -89,6 +89,8 @@ int cp_queue_wave_state(struct cp_queue *q, struct cp_wave_state *out);
 
 /* Waves of q that are in the machine now. */
 unsigned cp_queue_waves(struct cp_queue *q);
+/* Errors of this queue's packets and waves that the log describes. */
+unsigned cp_queue_reports(const struct cp_queue *q);
 
 /* On a shared device: somebody waits for a place, or has got one. */
 void cp_mes_look(void);

@@ -134,6 +134,7 @@ struct cp_queue {
 	uint64_t amd_queue; /* VA of amd_queue_t once its fields were checked, else 0 */
 	uint32_t properties;
 	uint64_t inactive_signal;
+	unsigned reports; /* atomic: errors described in the log, the first also on the terminal */
 	bool scratch_wait;
 	/* scratch slots in use by resident waves of this queue [S] */
 	uint64_t scratch_map[64];
@@ -182,6 +183,7 @@ bool cp_watch_armed(void);
 void cp_watch_reset(void);
 
 /* ---- queue.c */
+void cp_queue_say(struct cp_queue *q, const char *text);
 void cp_queue_fail(struct cp_queue *q, unsigned ec, uint64_t inactive, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 void cp_queue_fault(struct cp_queue *q, const struct vm_fault *f, const char *fmt, ...)

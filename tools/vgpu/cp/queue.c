@@ -195,6 +195,21 @@ void cp_event(struct cp_queue *q, uint32_t event_id)
 	cp_irq_post(&irq);
 }
 
+/* Hundreds of waves die of one mistake: one line for the terminal, all of them in the log. Said here
+ * and not by who serves the interrupt: a client that sees the error in memory may be gone by then. */
+void cp_queue_say(struct cp_queue *q, const char *text)
+{
+	if (__atomic_fetch_add(&q->reports, 1, __ATOMIC_RELAXED))
+		vgpu_log("queue %u: %s", q->mqd.queue_id, text);
+	else
+		vgpu_report("queue %u: %s", q->mqd.queue_id, text);
+}
+
+unsigned cp_queue_reports(const struct cp_queue *q)
+{
+	return __atomic_load_n(&q->reports, __ATOMIC_RELAXED);
+}
+
 void cp_queue_fault(struct cp_queue *q, const struct vm_fault *f, const char *fmt, ...)
 {
 	struct cp_irq irq = {
@@ -234,6 +249,7 @@ void cp_queue_fail(struct cp_queue *q, unsigned ec, uint64_t inactive, const cha
 	vsnprintf(irq.text, sizeof(irq.text), fmt, ap);
 	va_end(ap);
 	q->failed = true;
+	cp_queue_say(q, irq.text);
 	/* AQL: the queue's inactive signal carries the packet processor's own error word. */
 	if (inactive && q->inactive_signal)
 		cp_signal_store(q, q->inactive_signal, (int64_t)inactive);

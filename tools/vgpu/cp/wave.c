@@ -63,6 +63,7 @@ static void on_sendmsg(struct isa_exec *x, uint32_t simm, uint32_t m0)
 		irq.code = bit + 1;
 		snprintf(irq.text, sizeof(irq.text), "trap handler reports %s (exception %u) at %s",
 			 cp_exception_name(irq.code), irq.code, where);
+		cp_queue_say(d->q, irq.text);
 		cp_irq_post(&irq);
 	}
 }

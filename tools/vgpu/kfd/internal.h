@@ -284,7 +284,6 @@ struct kfd_queue {
 	bool gws;
 	uint32_t cu_mask[32];
 	uint32_t cu_mask_bits;
-	unsigned reports; /* exceptions described in the log, the first also on the terminal */
 };
 
 void kfd_queues_destroy(struct kfd_process *p); /* all; process lock held */

@@ -121,12 +121,6 @@ static void queue_error(struct kfd_process *p, const struct cp_irq *irq)
 
 	pthread_mutex_lock(&p->lock);
 	q = kfd_queue_by_id(p, irq->queue_id);
-	/* Hundreds of waves die of one mistake: one line for the terminal, all of them in the log.
-	 * What arrives behind the end of the queue is late, never first. */
-	if (irq->text[0] && q && !q->reports++)
-		vgpu_report("queue %u: %s", irq->queue_id, irq->text);
-	else if (irq->text[0])
-		vgpu_log("queue %u: %s", irq->queue_id, irq->text);
 	if (q && !dbg_raise(p, q, reason, NULL) && kfd_runtime_enabled(p) &&
 	    vgpu_rule(RULE_queue_error_to_runtime))
 		kfd_exception_to_runtime(p, q, reason);

@@ -510,9 +510,9 @@ static void queue_free(struct kfd_process *p, struct kfd_queue *q, bool lost)
 		p->pdd.gws = false;
 		dbg_gws(p, false);
 	}
+	if (cp_queue_reports(q->cp) > 1)
+		vgpu_log("queue %u: %u exceptions in all", q->id, cp_queue_reports(q->cp));
 	cp_queue_destroy(q->cp);
-	if (q->reports > 1)
-		vgpu_log("queue %u: %u exceptions in all", q->id, q->reports);
 	give_doorbell(q, &p->pdd);
 	if (q->sdma)
 		give_sdma(q);
