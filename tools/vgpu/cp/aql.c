@@ -447,22 +447,8 @@ void cp_aql_run(struct cp_queue *q)
 {
 	q->poll = false;
 	for (;;) {
-		if (q->next == q->wptr) {
-			if (!q->rung)
-				return;
-			q->rung = false;
-			/* Acquire: pairs with the client's release store before its ring. */
-			if (vm_load64(&q->port, q->mqd.wptr, &q->wptr)) {
-				cp_queue_fault(q, &q->port.fault, "write_dispatch_id");
-				return;
-			}
-			if (check_on)
-				check_looked(&q->check, q->wptr);
-			if (q->wptr <= q->next) {
-				q->wptr = q->next;
-				return;
-			}
-		}
+		if (!cp_queue_more(q))
+			return;
 		if (!q->amd_queue && !check_queue(q))
 			return;
 		/* A producer may claim slots ahead of free space, and fills them only once the

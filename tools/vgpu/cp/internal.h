@@ -183,6 +183,8 @@ bool cp_watch_armed(void);
 void cp_watch_reset(void);
 
 /* ---- queue.c */
+/* Packets to read? Looks at the write pointer once a ring; a fault there stops the queue. */
+bool cp_queue_more(struct cp_queue *q);
 void cp_queue_say(struct cp_queue *q, const char *text);
 void cp_queue_fail(struct cp_queue *q, unsigned ec, uint64_t inactive, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));

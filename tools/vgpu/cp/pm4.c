@@ -357,21 +357,8 @@ void cp_pm4_run(struct cp_queue *q)
 
 		if (indirect(q) != NEXT || q->failed)
 			return;
-		if (q->next == q->wptr) {
-			if (!q->rung)
-				return;
-			q->rung = false;
-			if (vm_load64(&q->port, q->mqd.wptr, &q->wptr)) {
-				fault(q, "write pointer");
-				return;
-			}
-			if (check_on)
-				check_looked(&q->check, q->wptr);
-			if (q->wptr <= q->next) {
-				q->wptr = q->next;
-				return;
-			}
-		}
+		if (!cp_queue_more(q))
+			return;
 		n = 1;
 		for (unsigned i = 0; i < n; i++) {
 			if (vm_load32(&q->port, gva(q->mqd.ring.a + (q->next + i) % size * 4),

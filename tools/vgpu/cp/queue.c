@@ -235,6 +235,31 @@ void cp_queue_fault(struct cp_queue *q, const struct vm_fault *f, const char *fm
 	cp_irq_post(&irq);
 }
 
+bool cp_queue_more(struct cp_queue *q)
+{
+	static const char *const what[] = {
+		[CP_PM4] = "PM4 write pointer",
+		[CP_SDMA] = "SDMA write pointer",
+		[CP_AQL] = "write_dispatch_id",
+	};
+
+	if (q->next != q->wptr)
+		return true;
+	if (!q->rung)
+		return false;
+	q->rung = false;
+	/* Acquire: pairs with the client's release store before its ring. */
+	if (vm_load64(&q->port, q->mqd.wptr, &q->wptr)) {
+		cp_queue_fault(q, &q->port.fault, "%s", what[q->mqd.type]);
+		return false;
+	}
+	if (check_on)
+		check_looked(&q->check, q->wptr);
+	if (q->wptr < q->next)
+		q->wptr = q->next;
+	return q->wptr > q->next;
+}
+
 void cp_queue_fail(struct cp_queue *q, unsigned ec, uint64_t inactive, const char *fmt, ...)
 {
 	struct cp_irq irq = {

@@ -219,21 +219,8 @@ void cp_sdma_run(struct cp_queue *q)
 		enum step r;
 		bool first;
 
-		if (q->next == q->wptr) {
-			if (!q->rung)
-				return;
-			q->rung = false;
-			if (vm_load64(&q->port, q->mqd.wptr, &q->wptr)) {
-				fault(q, "write pointer");
-				return;
-			}
-			if (check_on)
-				check_looked(&q->check, q->wptr);
-			if (q->wptr <= q->next) {
-				q->wptr = q->next;
-				return;
-			}
-		}
+		if (!cp_queue_more(q))
+			return;
 		head = (unsigned)((q->wptr - q->next) / 4);
 		if (fetch(q, q->next, w, head < 9 ? head : 9)) {
 			fault(q, "ring");
