@@ -24,6 +24,7 @@ enum known {
 	K_INTERP,  /* interpolation's operands */
 	K_UNUSED,  /* fields an opcode does not use */
 	K_FLATOFF, /* bit 12 of a flat offset */
+	K_BCAST,   /* row_bcast */
 	K_MANUAL,  /* in the manual, not in LLVM 19 */
 	K_COUNT
 };
@@ -46,6 +47,8 @@ static const char *const known_why[K_COUNT] = {
 		"fields an opcode does not use are not looked at; LLVM wants zeros (compared with "
 		"them zeroed)",
 	[K_FLATOFF] = "a flat offset has 12 bits; LLVM prints the 13th, which the hardware ignores",
+	[K_BCAST] = "DPP's row_bcast is in no table since gfx10, and LLVM refuses it; a field's "
+		    "undefined value is no illegal instruction",
 	[K_MANUAL] =
 		"the RDNA3.5 manual gives moves float modifiers, v_mul_lo_u16 saturation, and has "
 		"v_swap_b16; LLVM 19 does not (but for the last compared without)",
@@ -73,6 +76,12 @@ static bool canonical(const struct isa_insn *in, uint32_t w[4])
 	case ISA_VINTERP:
 		w[1] &= ~((uint32_t)(sh->fixed & 31) << 27);
 		w[0] &= ~((uint32_t)(sh->fixed >> 5) << 8);
+		break;
+	case ISA_VOPD:
+		if (in->op == ISA_V_MOV_B32)
+			w[0] &= ~(255u << 9);
+		if (in->y_op == ISA_V_MOV_B32)
+			w[1] &= ~(255u << 9);
 		break;
 	default:
 		return false;
@@ -146,6 +155,8 @@ static enum known known(const uint32_t w[4], int mine, const struct isa_insn *in
 			return K_HALF;
 		if (in->op == ISA_V_SWAP_B16)
 			return K_MANUAL;
+		if (in->dpp_kind == DPP_DPP16 && (in->dpp_ctrl & ~1u) == 0x142)
+			return K_BCAST;
 		return K_NONE;
 	}
 	if (mine < 0 && len) {

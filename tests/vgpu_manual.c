@@ -470,6 +470,35 @@ Test(vgpu_manual, interpolation)
 	is(5, 0x3c02);
 }
 
+/* Fields nothing reads, and a DPP control that the manual has no more: neither stops the wave. */
+Test(vgpu_manual, fields_that_mean_nothing)
+{
+	all(0, 5);
+	all(1, 10);
+	for (unsigned l = 0; l < 32; l++)
+		m_v(4)[l] = l;
+	/* v_dual_mov_b32 v2, 100 :: v_dual_add_nc_u32 v3, v0, v1, and a second source of the move's */
+	m_put(0xc8000000 | 8 << 22 | 16 << 17 | 77 << 9 | 255);
+	m_put(2 << 24 | 1 << 17 | 1 << 9 | V(0));
+	m_put(100);
+	/* v_dual_add_nc_u32 is Y's alone: v_dual_add_f32 v5, 0, v0 :: v_dual_mov_b32 v6, v1 */
+	m_put(0xc8000000 | 4 << 22 | 8 << 17 | 0 << 9 | 128);
+	m_put(5 << 24 | 3 << 17 | 200 << 9 | V(1));
+	/* v_cmp_eq_u32 vcc, v4, v4 row_bcast:15 and :31 */
+	m_put(0x7c000000 | m_opcode(ISA_V_CMP_EQ_U32) << 17 | 4 << 9 | 250);
+	m_put(0xff080000 | 0x142 << 8 | 4);
+	e_sop1(ISA_S_MOV_B32, 10, OPR_VCC_LO);
+	m_put(0x7c000000 | m_opcode(ISA_V_CMP_EQ_U32) << 17 | 4 << 9 | 250);
+	m_put(0xff080000 | 0x143 << 8 | 4);
+	m_run_ok();
+	is(2, 100);
+	is(3, 15);
+	is(5, 5);
+	is(6, 10);
+	cr_assert_eq(M.w->s[10], 0x00010001);
+	cr_assert_eq(M.w->s[OPR_VCC_LO], 0x00010001);
+}
+
 static void setup64(void)
 {
 	m_init(true);

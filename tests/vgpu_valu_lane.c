@@ -27,6 +27,8 @@ static int dpp_source(unsigned ctrl, int l)
 		return row + 15 - i;
 	if (ctrl == 0x141)
 		return l / 8 * 8 + 7 - l % 8;
+	if (ctrl == 0x142 || ctrl == 0x143)
+		return row; /* not the manual's */
 	if (ctrl >= 0x150 && ctrl <= 0x15f)
 		return row + n;
 	return row + (i ^ n);
@@ -40,7 +42,7 @@ static unsigned rnd_ctrl(void)
 	case 0:
 		return rnd() & 0xff;
 	case 1:
-		return 0x140 + (rnd() & 1);
+		return 0x140 + (rnd() & 3);
 	}
 	return base[rnd() % 5] + 1 + rnd() % 15;
 }

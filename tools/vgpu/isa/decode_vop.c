@@ -56,8 +56,8 @@ static int vsrc(struct isa_dec *d, unsigned code, unsigned w, unsigned cls, uint
 
 static bool dpp_ctrl_ok(unsigned c)
 {
-	if (c < 0x100 || c == 0x140 || c == 0x141)
-		return true; /* quad_perm, row_mirror, row_half_mirror */
+	if (c < 0x100 || (c >= 0x140 && c <= 0x143))
+		return true; /* quad_perm, row_mirror, row_half_mirror, and what was row_bcast */
 	if (c >= 0x150 && c <= 0x16f)
 		return true;        /* row_share, row_xmask */
 	return c < 0x130 && c & 15; /* row_shl, row_shr, row_ror by 1..15 */
@@ -329,7 +329,7 @@ static int vopd_half(struct isa_dec *d, unsigned op, unsigned src0, unsigned vsr
 	if (err)
 		return err;
 	if (op == ISA_V_MOV_B32)
-		return vsrc1 ? -EILSEQ : 0;
+		return 0; /* vsrc1 is not looked at */
 	src[1] = OPR_VGPR0 + vsrc1;
 	switch (op) {
 	case ISA_V_FMAC_F32:

@@ -334,7 +334,11 @@ static v32u dpp16_lanes(unsigned ctrl)
 	case 0x120: /* row_ror */
 		return row | ((i - n) & 15u);
 	case 0x140: /* row_mirror, row_half_mirror */
-		return n ? lane_id ^ 7u : row | (15u - i);
+		if (n < 2)
+			return n ? lane_id ^ 7u : row | (15u - i);
+		/* row_bcast of gfx9, in no table since: the public suite has it read its own row's
+		 * first lane. */
+		return row;
 	case 0x150: /* row_share */
 		return row | splat(n);
 	case 0x160: /* row_xmask */
