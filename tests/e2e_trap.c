@@ -226,6 +226,10 @@ Test(trap, driver)
 	       "env -u BXFI_MAP " TRAP "build/tests/virt_driver --color=never 2>&1");
 	expect(0, "Failing: 0 | Crashing: 0",
 	       "env -u BXFI_MAP " TRAP "build/tests/virt_wave --color=never 2>&1");
+	/* A child that has not opened the device gets descriptors of it; one of vfork() has its own. */
+	expect(0, "Tested: 2 | Passing: 2",
+	       "env -u BXFI_MAP " TRAP "build/tests/virt_exec --color=never "
+	       "--filter '*/@(through_a_socket|vfork_has_its_own)' 2>&1");
 }
 
 /* Runs as it would, and the log says that it sees no device. */

@@ -368,6 +368,36 @@ IN_CHILD(children_with_images)
 	TRUE(p[1] == 8);
 }
 
+/* What a child of vfork() does to its descriptors is not its parent's, whose memory it is in. */
+IN_CHILD(vfork_has_its_own)
+{
+	struct kfd_ioctl_get_version_args v = {0};
+	char byte;
+	int status = 0, copy;
+	pid_t pid;
+
+	acquire();
+	copy = dup(kfd);
+	/* NOLINTBEGIN(*-unsafe-functions, clang-analyzer-*): vfork is what is asked about */
+	pid = vfork();
+	if (!pid) {
+		close(kfd);
+		if (ioctl(kfd, AMDKFD_IOC_GET_VERSION, &v) != -1 || errno != EBADF)
+			_exit(1);
+		if (dup2(0, drm) < 0 || fcntl(0, F_DUPFD, copy + 1) < 0)
+			_exit(2);
+		close_range((unsigned)copy, ~0u, 0);
+		_exit(3);
+	}
+	/* NOLINTEND(*-unsafe-functions, clang-analyzer-*) */
+	TRUE(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 3);
+	WANT(0, GET_VERSION, &v);
+	TRUE(ioctl(copy, AMDKFD_IOC_GET_VERSION, &v) == 0);
+	TRUE(read(drm, &byte, 1) < 0 && errno == EINVAL);
+	alloc(4096, GTT);
+	TRUE(access("/sys/class/kfd/kfd/topology/nodes/1/gpu_id", R_OK) == 0);
+}
+
 IN_CHILD(closed_on_exec)
 {
 	pid_t pid;
@@ -441,6 +471,22 @@ static void receive_fds(int s, int *fds, unsigned n)
 		memcpy(fds, CMSG_DATA(h), n * sizeof(int));
 }
 
+/* The client's own owner of asynchronous input, in both forms. */
+static void owned(int fd)
+{
+	struct f_owner_ex o = {F_OWNER_PID, 77};
+
+	TRUE(fcntl(fd, F_GETOWN_EX, &o) == 0 && o.pid == 0 && o.type == F_OWNER_TID);
+	TRUE(fcntl(fd, F_SETOWN, getpid()) == 0);
+	TRUE(fcntl(fd, F_GETOWN_EX, &o) == 0 && o.pid == getpid() && o.type == F_OWNER_PID);
+	o = (struct f_owner_ex){F_OWNER_PGRP, getpgrp()};
+	TRUE(fcntl(fd, F_SETOWN_EX, &o) == 0 && fcntl(fd, F_GETOWN) == -getpgrp());
+	o.type = 7;
+	TRUE(fcntl(fd, F_SETOWN_EX, &o) < 0 && errno == EINVAL);
+	o = (struct f_owner_ex){F_OWNER_TID, 0};
+	TRUE(fcntl(fd, F_SETOWN_EX, &o) == 0 && fcntl(fd, F_GETOWN) == 0);
+}
+
 /* In a child that was there before the device was opened: kfd, render node, stream, dma-buf. */
 static void receiver(int s)
 {
@@ -459,6 +505,7 @@ static void receiver(int s)
 	WANT(EBADF, GET_VERSION, &v);
 	TRUE(read(fds[0], text, 1) < 0 && errno == EINVAL);
 	TRUE(fcntl(fds[0], F_GETSIG) == 0 && fcntl(fds[0], F_GETOWN) == 0);
+	owned(fds[0]);
 	memset(text, 0, sizeof(text));
 	TRUE(ioctl(drm, _IOWR('d', 0, char[64]), text) == 0); /* version */
 	TRUE(*(int *)text == 3);

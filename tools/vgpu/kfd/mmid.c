@@ -50,3 +50,19 @@ uint64_t vgpu_mm_generation(void)
 	pthread_mutex_unlock(&lock);
 	return g;
 }
+
+/* A child that borrows this memory (vfork, until it executes) has descriptors of its own, while the
+ * tables of them that lie here are its parent's. */
+bool vgpu_mm_borrowed(void)
+{
+	static pid_t home;
+	static uint64_t home_generation;
+	uint64_t g = vgpu_mm_generation();
+	pid_t pid = (pid_t)rawsys0(SYS_getpid);
+
+	if (__atomic_load_n(&home_generation, __ATOMIC_ACQUIRE) != g) {
+		__atomic_store_n(&home, pid, __ATOMIC_RELAXED);
+		__atomic_store_n(&home_generation, g, __ATOMIC_RELEASE);
+	}
+	return __atomic_load_n(&home, __ATOMIC_RELAXED) != pid;
+}

@@ -87,6 +87,9 @@ bool vgpu_device_alive(void); /* this process has initialised it */
 
 /* Identifies the address space: changes in a forked child, not in one that shares it. */
 uint64_t vgpu_mm_generation(void);
+/* The caller is a child of vfork() that has not executed yet: tables of descriptors are its parent's.
+ * To be asked once before a child can exist. */
+bool vgpu_mm_borrowed(void);
 
 /* ---- /dev/kfd ------------------------------------------------------------- */
 

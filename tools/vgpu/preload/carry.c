@@ -294,6 +294,7 @@ void kept_attach(void)
 {
 	struct head h = {0};
 
+	vgpu_mm_borrowed(); /* the first time: this memory's own process */
 	if (share_on()) {
 		vfd_adopt_all();
 		return;

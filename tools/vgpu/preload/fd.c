@@ -106,9 +106,10 @@ struct vfile *vfd_get(int fd)
 	if (v)
 		__atomic_fetch_add(&v->refs, 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&lock);
-	/* Closed behind our back (a raw system call, libc's own closefrom)? */
+	/* Closed behind our back (a raw system call, libc's own closefrom), or by a child of vfork()? */
 	if (v && !same_file(fd, v)) {
-		vfd_forget(fd);
+		if (!vgpu_mm_borrowed())
+			vfd_forget(fd);
 		vfile_put(v);
 		v = NULL;
 	}
@@ -194,7 +195,7 @@ void vfd_forget(int fd)
 
 void vfd_forget_range(unsigned first, unsigned last)
 {
-	if (!__atomic_load_n(&vfd_live, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&vfd_live, __ATOMIC_RELAXED) || vgpu_mm_borrowed())
 		return;
 	for (unsigned fd = first; fd <= last && fd < MAX_FD; fd++)
 		vfd_forget((int)fd);
@@ -204,7 +205,7 @@ void vfd_duplicated(int from, int to)
 {
 	struct vfile *v = vfd_get(from);
 
-	if (from == to) {
+	if (from == to || vgpu_mm_borrowed()) {
 		if (v)
 			vfile_put(v);
 		return;

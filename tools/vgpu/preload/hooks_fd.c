@@ -153,7 +153,8 @@ HOOK int close(int fd)
 
 		if (v) {
 			trace_line("close %s", trace_file(v));
-			vfd_forget(fd);
+			if (!vgpu_mm_borrowed())
+				vfd_forget(fd);
 			vfile_put(v);
 		}
 	}
@@ -200,13 +201,39 @@ HOOK int dup3(int fd, int to, int flags)
 	return r;
 }
 
+/* fs/fcntl.c:f_getown_ex, f_setown_ex: libc asks so for F_GETOWN, too. */
+static int owner_ex(struct vfile *v, int cmd, void *arg)
+{
+	struct f_owner_ex o = {.type = F_OWNER_TID};
+	int kind;
+
+	if (cmd == F_GETOWN_EX) {
+		if (v->owner)
+			o = (struct f_owner_ex){v->owner < 0 ? F_OWNER_PGRP : v->owner_kind,
+						v->owner < 0 ? -v->owner : v->owner};
+		return user_write((uintptr_t)arg, &o, sizeof(o));
+	}
+	if (user_read(&o, (uintptr_t)arg, sizeof(o)))
+		return -EFAULT;
+	kind = (int)o.type;
+	if (kind != F_OWNER_TID && kind != F_OWNER_PID && kind != F_OWNER_PGRP)
+		return -EINVAL;
+	if (o.pid < 0 ||
+	    (o.pid && kill(kind == F_OWNER_PGRP ? -o.pid : o.pid, 0) && errno == ESRCH))
+		return -ESRCH;
+	v->owner = kind == F_OWNER_PGRP ? -o.pid : o.pid;
+	v->owner_kind = kind;
+	return 0;
+}
+
 /* The mark of a descriptor is not for its client to see or to spoil. True: *out is the answer. */
 static bool async_owner(int fd, int cmd, void *arg, int *out)
 {
 	int value = (int)(intptr_t)arg;
 	struct vfile *v;
 
-	if (cmd != F_GETSIG && cmd != F_SETSIG && cmd != F_GETOWN && cmd != F_SETOWN)
+	if (cmd != F_GETSIG && cmd != F_SETSIG && cmd != F_GETOWN && cmd != F_SETOWN &&
+	    cmd != F_GETOWN_EX && cmd != F_SETOWN_EX)
 		return false;
 	v = vfd_find(fd);
 	if (!v)
@@ -215,6 +242,13 @@ static bool async_owner(int fd, int cmd, void *arg, int *out)
 	if (v->path_only) {
 		errno = EBADF;
 		*out = -1;
+	} else if (cmd == F_GETOWN_EX || cmd == F_SETOWN_EX) {
+		int err = owner_ex(v, cmd, arg);
+
+		if (err) {
+			errno = -err;
+			*out = -1;
+		}
 	} else if (cmd == F_GETSIG) {
 		*out = v->sig;
 	} else if (cmd == F_GETOWN) {
@@ -228,6 +262,7 @@ static bool async_owner(int fd, int cmd, void *arg, int *out)
 		*out = -1;
 	} else {
 		v->owner = value;
+		v->owner_kind = F_OWNER_PID;
 	}
 	vfile_put(v);
 	return true;
@@ -438,7 +473,7 @@ HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 	ssize_t r = REAL(recvmsg)(fd, m, flags);
 	int saved = errno;
 
-	if (r < 0 || !m->msg_control)
+	if (r < 0 || !m->msg_control || vgpu_mm_borrowed())
 		return r;
 	fds_received(m);
 	errno = saved;

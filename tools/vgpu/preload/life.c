@@ -94,7 +94,7 @@ __attribute__((destructor)) static void at_exit(void)
 /* Those who leave without exit handlers. A vfork child shares this memory but not the pid. */
 HOOK void _exit(int status)
 {
-	if (vgpu_device_alive() || tree_root_now())
+	if ((vgpu_device_alive() || tree_root_now()) && !vgpu_mm_borrowed())
 		preload_finish();
 	for (;;)
 		rawsys1(SYS_exit_group, status);

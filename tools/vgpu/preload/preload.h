@@ -51,7 +51,8 @@ struct vfile {
 	bool path_only;  /* O_PATH: names the node, opens nothing */
 	bool primary;    /* card0 */
 	int oflags;
-	int sig, owner;    /* what the client set for asynchronous input (F_SETSIG, F_SETOWN) */
+	/* What the client set for asynchronous input (F_SETSIG, F_SETOWN, F_SETOWN_EX). */
+	int sig, owner, owner_kind;
 	uint64_t ino, dev; /* of the kernel's file behind it: tells a reused number */
 	bool named;        /* shared device: the daemon is to be told of the last close */
 	bool stale;        /* shared device: copied by a fork, to be asked for anew */

@@ -260,7 +260,7 @@ long call_dispatch(struct call *c)
 	case SYS_getcwd:
 		return tree_root_now() ? hook(c) : CALL_PASS;
 	case SYS_recvmsg:
-		if ((!vfd_live && !share_on()) || c->b->foreign)
+		if (c->b->foreign)
 			return CALL_PASS;
 		call_post(c, POST_RECVMSG);
 		return CALL_DONE;

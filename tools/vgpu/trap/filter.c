@@ -110,7 +110,8 @@ static bool there(long ask)
 	return rawsys0(ask) == -TRAP_ANSWER;
 }
 
-/* Calls that take a path, make or end threads and processes, or would show or take away SIGSYS. */
+/* Calls that take a path, make or end threads and processes, would show or take away SIGSYS, or bring
+ * a descriptor of the device to a process that has not opened it. */
 static const uint16_t always[] = {
 	SYS_open,        SYS_stat,          SYS_lstat,      SYS_access,       SYS_truncate,
 	SYS_chdir,       SYS_creat,         SYS_readlink,   SYS_getcwd,       SYS_getxattr,
@@ -118,7 +119,7 @@ static const uint16_t always[] = {
 	SYS_readlinkat,  SYS_faccessat,     SYS_statx,      SYS_openat2,      SYS_faccessat2,
 	SYS_execve,      SYS_execveat,      SYS_clone,      SYS_clone3,       SYS_fork,
 	SYS_vfork,       SYS_exit,          SYS_exit_group, SYS_rt_sigaction, SYS_rt_sigprocmask,
-	SYS_sigaltstack, SYS_rt_sigsuspend, SYS_brk,        SYS_seccomp,
+	SYS_sigaltstack, SYS_rt_sigsuspend, SYS_brk,        SYS_seccomp,      SYS_recvmsg,
 };
 
 /* Waits with a signal mask: only where there is one. */
@@ -161,7 +162,7 @@ int filter_install(void)
 /* Mappings, and calls that put any number on a descriptor or take a range of them. */
 static const uint16_t device[] = {
 	SYS_mmap,   SYS_munmap, SYS_mprotect, SYS_madvise,     SYS_msync,
-	SYS_mremap, SYS_dup2,   SYS_dup3,     SYS_close_range, SYS_recvmsg,
+	SYS_mremap, SYS_dup2,   SYS_dup3,     SYS_close_range,
 };
 
 int filter_device(void)
