@@ -2,6 +2,8 @@
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "kfd/internal.h"
 #include "testdata.h"
@@ -14,6 +16,20 @@ static void configure(uint32_t cus, uint64_t ram, uint64_t gtt)
 	vgpu_config.ram_bytes = ram;
 	vgpu_config.gtt_bytes = gtt;
 	vgpu_props_init(&vgpu_props);
+}
+
+/* Lines of several threads do not mix: each is one write, as a socket of messages shows. */
+Test(log, a_report_is_one_message)
+{
+	int sv[2], old = dup(2);
+	char text[64] = "";
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv), 0);
+	dup2(sv[1], 2);
+	vgpu_report("queue %u: %s", 7, "too late");
+	dup2(old, 2);
+	cr_assert_gt(recv(sv[0], text, sizeof(text) - 1, MSG_DONTWAIT), 0);
+	cr_assert_str_eq(text, "vgpu: queue 7: too late\n");
 }
 
 Test(props, crc16)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "vm/rawsys.h"
@@ -53,8 +54,11 @@ static void emit(bool err, const char *fmt, va_list ap)
 	/* One write each: lines of several threads do not mix. A full disk loses log lines. */
 	if (log_fd >= 0 && write(log_fd, buf, (size_t)(head + n)) < 0)
 		log_fd = -1;
-	if (err && (write(2, "vgpu: ", 6) < 0 || write(2, buf + head, (size_t)n) < 0))
-		return;
+	if (err) {
+		struct iovec iov[2] = {{(void *)(uintptr_t)"vgpu: ", 6}, {buf + head, (size_t)n}};
+
+		rawsys3(SYS_writev, 2, iov, 2);
+	}
 }
 
 void vgpu_log(const char *fmt, ...)
