@@ -391,6 +391,8 @@ enum kfd_reset_source { KFD_RESET_MES, KFD_RESET_USER };
  * 0. Process lock held. */
 int kfd_hws_hang(struct kfd_queue *q);
 bool kfd_gpu_in_reset(void);
+/* The same for who opens /dev/kfd: what it sees comes after the suspension of all processes. */
+bool kfd_is_locked(void);
 void kfd_gpu_reset_wait(void); /* without locks */
 /* -ETIMEDOUT if MES answers nothing any more, which is logged with what it was asked; else 0. */
 int kfd_mes_silent(const char *msg);

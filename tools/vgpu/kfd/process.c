@@ -176,7 +176,7 @@ int kfd_open(struct kfd_process **out)
 		atfork = true;
 	}
 	/* "KFD is locked! Cannot create process", and no other open either. */
-	if (kfd_gpu_in_reset() && vgpu_rule(RULE_reset_locks_open)) {
+	if (vgpu_rule(RULE_reset_locks_open) && kfd_is_locked()) {
 		err = -EINVAL;
 		goto out;
 	}

@@ -26,6 +26,8 @@ static struct kfd_timer end_timer = {.fn = end_work, .jump = true};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t over = PTHREAD_COND_INITIALIZER;
+/* Held from locked on until all processes are suspended: kfd_processes_mutex of kgd2kfd_suspend(). */
+static pthread_mutex_t suspending = PTHREAD_MUTEX_INITIALIZER;
 static bool scheduled; /* from the request on */
 static bool locked;    /* atomic: between pre- and post-reset */
 static enum kfd_reset_source source;
@@ -37,6 +39,16 @@ bool kfd_gpu_in_reset(void)
 	/* Whoever comes in the middle finds the device locked. */
 	return __atomic_load_n(&locked, __ATOMIC_ACQUIRE) ||
 	       (share_active() && __atomic_load_n(&share_page->in_reset, __ATOMIC_ACQUIRE));
+}
+
+bool kfd_is_locked(void)
+{
+	bool yes;
+
+	pthread_mutex_lock(&suspending);
+	yes = kfd_gpu_in_reset();
+	pthread_mutex_unlock(&suspending);
+	return yes;
 }
 
 static int schedule(enum kfd_reset_source why)
@@ -148,8 +160,10 @@ static void pre_reset(void)
 	static const char *const cause[] = {"MES hang", "user trigger"};
 
 	smi_reset(KFD_SMI_EVENT_GPU_PRE_RESET, cause[source]);
+	pthread_mutex_lock(&suspending);
 	__atomic_store_n(&locked, true, __ATOMIC_RELEASE);
 	kfd_process_each(reset_one, NULL);
+	pthread_mutex_unlock(&suspending);
 	__atomic_store_n(&mes_dead, false, __ATOMIC_RELEASE);
 }
 
@@ -244,6 +258,7 @@ int kfd_hws_hang(struct kfd_queue *q)
 void kfd_reset_after_fork(void)
 {
 	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_init(&suspending, NULL);
 	pthread_cond_init(&over, NULL);
 	begin_timer.armed = end_timer.armed = false;
 	scheduled = locked = mes_dead = false;
