@@ -115,6 +115,9 @@ struct cp_irq {
 
 /* Blocks until an interrupt is there; false once cp_stop() was called. */
 bool cp_irq_next(struct cp_irq *out);
+/* Waits until what was posted before the call is served: the thread that took it out asked for the
+ * next one, or for the end. False: not within patience, in ns. */
+bool cp_irq_drain(uint64_t patience);
 /* What waits there for a process that ends is nobody's. */
 void cp_irq_forget(const void *process);
 

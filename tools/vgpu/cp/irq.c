@@ -1,5 +1,7 @@
 /* The interrupt ring: what the device tells the kernel side, in order. */
+#include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "cp/internal.h"
 #include "device.h"
@@ -8,12 +10,18 @@
 
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t some;
+	pthread_cond_t some, served;
 	struct cp_irq ring[DEPTH];
 	unsigned head, n;
-	bool open;
+	bool open, serving; /* serving: what was taken out last is not over */
 	uint64_t lost;
-} R = {.lock = PTHREAD_MUTEX_INITIALIZER, .some = PTHREAD_COND_INITIALIZER, .open = true};
+	uint64_t in, out; /* all that ever were posted, and taken out */
+} R = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.some = PTHREAD_COND_INITIALIZER,
+	.served = PTHREAD_COND_INITIALIZER,
+	.open = true,
+};
 
 void cp_irq_post(const struct cp_irq *irq)
 {
@@ -25,6 +33,7 @@ void cp_irq_post(const struct cp_irq *irq)
 			vgpu_log("amdgpu: Interrupt ring overflow, dropping interrupt");
 	} else {
 		R.ring[(R.head + R.n++) % DEPTH] = *irq;
+		R.in++;
 		pthread_cond_signal(&R.some);
 	}
 	pthread_mutex_unlock(&R.lock);
@@ -35,16 +44,35 @@ bool cp_irq_next(struct cp_irq *out)
 	bool got = false;
 
 	pthread_mutex_lock(&R.lock);
+	R.serving = false;
+	pthread_cond_broadcast(&R.served);
 	while (!R.n && R.open)
 		pthread_cond_wait(&R.some, &R.lock);
 	if (R.n) {
 		*out = R.ring[R.head];
 		R.head = (R.head + 1) % DEPTH;
 		R.n--;
-		got = true;
+		R.out++;
+		R.serving = got = true;
 	}
 	pthread_mutex_unlock(&R.lock);
 	return got;
+}
+
+bool cp_irq_drain(uint64_t patience)
+{
+	uint64_t until = cp_now() + patience, last;
+	struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u),
+			      .tv_nsec = (long)(until % 1000000000u)};
+	bool over;
+
+	pthread_mutex_lock(&R.lock);
+	last = R.in;
+	while (!(over = R.out > last || (R.out == last && !R.serving)))
+		if (pthread_cond_clockwait(&R.served, &R.lock, CLOCK_MONOTONIC, &ts) == ETIMEDOUT)
+			break;
+	pthread_mutex_unlock(&R.lock);
+	return over;
 }
 
 void cp_irq_forget(const void *process)
@@ -78,6 +106,9 @@ void cp_irq_reset(void)
 {
 	pthread_mutex_init(&R.lock, NULL);
 	pthread_cond_init(&R.some, NULL);
+	pthread_cond_init(&R.served, NULL);
+	R.serving = false;
+	R.in = R.out = 0;
 	R.head = R.n = 0;
 	R.open = true;
 	R.lost = 0;

@@ -325,6 +325,7 @@ uint64_t kfd_boottime_ns(void);
 int kfd_irq_start(void); /* starts the device's threads; once */
 void kfd_irq_after_fork(void);
 void kfd_irq_stop(void);
+void kfd_irq_drain(void);
 
 struct kfd_timer {
 	struct kfd_timer *next;

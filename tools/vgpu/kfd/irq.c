@@ -186,6 +186,17 @@ void kfd_irq_after_fork(void)
 	running = false;
 }
 
+void kfd_irq_drain(void)
+{
+	/* Not for ever: the thread may want a lock that the exiting thread holds. */
+	const uint64_t patience = 2000000000u;
+
+	pthread_mutex_lock(&lock);
+	if (running)
+		cp_irq_drain(patience);
+	pthread_mutex_unlock(&lock);
+}
+
 void kfd_irq_stop(void)
 {
 	pthread_mutex_lock(&lock);

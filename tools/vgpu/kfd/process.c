@@ -105,6 +105,12 @@ int vgpu_device_init(void)
 	return err;
 }
 
+void vgpu_device_settle(void)
+{
+	if (vgpu_device_alive())
+		kfd_irq_drain();
+}
+
 void vgpu_device_fini(void)
 {
 	if (!vgpu_device_alive())

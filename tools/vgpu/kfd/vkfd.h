@@ -79,6 +79,8 @@ const struct vgpu_kernel *vgpu_kernel(void);
 int vgpu_device_init(void);
 /* Configuration and properties alone, for sysfs readers. */
 int vgpu_device_describe(void);
+/* At the end of the process, before its figures are written: interrupts on their way arrive. */
+void vgpu_device_settle(void);
 /* At exit: stops the device's threads. */
 void vgpu_device_fini(void);
 /* What reading debugfs' amdgpu_gpu_recover does: resets the GPU and waits for the end. */

@@ -76,6 +76,8 @@ void preload_finish(void)
 	if (__atomic_exchange_n(&done, true, __ATOMIC_ACQ_REL))
 		return;
 	if (vgpu_device_alive()) {
+		/* What the device has reported is in the log and in the counts, whoever is late. */
+		vgpu_device_settle();
 		write_stats();
 		trace_line("exit");
 		check_finish();
