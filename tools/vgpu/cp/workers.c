@@ -323,12 +323,13 @@ void cp_sched_unlist(struct cp_queue *q)
 }
 
 /* Waits until nothing of q runs. Only trap handlers can keep it: then MES waits its time, which a
- * clock that runs ahead spends in a moment. False: it gave up. With S.lock held. */
+ * clock that runs ahead spends in a moment. What counts of it are slices in which a worker had a look
+ * and found a wave in its handler, whoever else was busy or late. False: it gave up. With S.lock
+ * held. */
 static bool settle(struct cp_queue *q, bool patient)
 {
 	const uint64_t slice = 10000000u, patience = 20; /* ns; slices */
-	uint64_t start = vgpu_clock_ns();
-	unsigned waited = 0;
+	uint64_t start = vgpu_clock_ns(), held = 0;
 
 	while (q->running) {
 		uint64_t until = cp_now() + slice;
@@ -336,18 +337,19 @@ static bool settle(struct cp_queue *q, bool patient)
 				      .tv_nsec = (long)(until % 1000000000u)};
 
 		__atomic_store_n(&q->in_handler, false, __ATOMIC_RELAXED);
-		if (pthread_cond_clockwait(&S.settled, &S.lock, CLOCK_MONOTONIC, &ts) !=
-			    ETIMEDOUT ||
-		    !__atomic_load_n(&q->in_handler, __ATOMIC_RELAXED)) {
-			start = vgpu_clock_ns();
-			waited = 0;
+		while (q->running && pthread_cond_clockwait(&S.settled, &S.lock, CLOCK_MONOTONIC,
+							    &ts) != ETIMEDOUT)
+			;
+		if (!q->running || !__atomic_load_n(&q->in_handler, __ATOMIC_RELAXED))
 			continue;
-		}
 		if (!patient)
 			return false;
-		if (vgpu_config.clock_virtual && ++waited == patience)
+		held++;
+		if (vgpu_config.clock_virtual && held == patience) {
 			vgpu_clock_advance(start + CP_MES_TIMEOUT_NS);
-		if (vgpu_clock_ns() - start >= CP_MES_TIMEOUT_NS)
+			return false;
+		}
+		if (held * slice >= CP_MES_TIMEOUT_NS)
 			return false;
 	}
 	return true;
