@@ -2,7 +2,9 @@
  * became of them. Each test is a process of its own. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/virt_device.h"
@@ -93,6 +95,27 @@ Test(wave, store)
 		cr_assert_eq(program_run(&p, (uintptr_t)w, 0), 0, "%s", fault.text);
 		cr_assert_eq(*w, 0x1234);
 	}
+	bo_destroy(out);
+	program_drop(&p);
+	close_device();
+}
+
+/* Whoever waits for his children waits for his own: the compiler that is started beside is none. */
+Test(wave, the_compiler_is_nobodys_child)
+{
+	static const uint32_t code[] = {LOAD_ADDRESS, STORE, S_ENDPGM};
+	struct bo_desc d = {.owner = "out", .size = 4096, .coherence = BO_UNCACHED, .host = true};
+	struct program p;
+	struct bo *out;
+
+	setenv("VGPU_SET", "jit=2", 1);
+	setenv("VGPU_JIT_CACHE", "", 1);
+	open_device();
+	program_make(&p, code, sizeof(code), false);
+	cr_assert_eq(bo_create(dev.memory, &d, &out), 0);
+	cr_assert_eq(program_run(&p, (uintptr_t)bo_host(out), 0), 0, "%s", fault.text);
+	cr_assert_eq(waitpid(-1, NULL, WNOHANG), -1, "a child that nobody made");
+	cr_assert_eq(errno, ECHILD);
 	bo_destroy(out);
 	program_drop(&p);
 	close_device();

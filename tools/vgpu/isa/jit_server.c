@@ -1,10 +1,11 @@
 /* The compiler as a process of its own: spoken to, started, let go.
  *
  * LLVM stays out of the client's process: its hundred megabytes, its exit handlers, and its
- * symbols, of which the client may have another version. The compiler is cloned without an exit
- * signal, so the client neither gets a SIGCHLD nor finds it in wait(). It runs at low priority,
- * finishes what it was asked for even if the client is gone (the objects go to the disk cache), as
- * far as its bounds let it, and ends when the socket does.
+ * symbols, of which the client may have another version. The compiler is no child of the client's,
+ * which neither gets a SIGCHLD nor finds it in wait(): an exit signal of none would last until execve
+ * only (execve(2)), so it is cloned by a child that ends at once. It runs at low priority, finishes
+ * what it was asked for even if the client is gone (the objects go to the disk cache), as far as its
+ * bounds let it, and ends when the socket does.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "isa/jit_internal.h"
@@ -89,9 +91,11 @@ struct child {
 	const char *path;
 	char **env;
 	int fd;
+	char *stack; /* its end */
+	int pid;
 };
 
-/* In the cloned child, which shares memory until it executes: system calls only. */
+/* In the cloned children, which share memory until they execute or end: system calls only. */
 static int child_main(void *arg)
 {
 	struct child *c = arg;
@@ -119,6 +123,16 @@ static int child_main(void *arg)
 		rawsys3(SYS_execve, c->path, direct, c->env);
 	rawsys1(SYS_exit_group, 127);
 	return 127;
+}
+
+/* The child between, whose death leaves the compiler to init. */
+static int between_main(void *arg)
+{
+	struct child *c = arg;
+
+	c->pid = clone(child_main, c->stack, CLONE_VM | CLONE_VFORK, c);
+	rawsys1(SYS_exit_group, 0);
+	return 0;
 }
 
 /* The client's environment without the preloads: the compiler is no client. */
@@ -154,11 +168,19 @@ static int start(void)
 	rawsys1(SYS_close, sv[0]);
 	mem = (char *)rawsys6(SYS_mmap, 0, stack, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-	c = (struct child){.path = path, .env = clean_environment(), .fd = sv[1]};
+	c = (struct child){.path = path,
+			   .env = clean_environment(),
+			   .fd = sv[1],
+			   .stack = mem + stack / 2,
+			   .pid = -1};
 	pid = -1;
 	if (high >= 0 && (uintptr_t)mem < (uintptr_t)-4096 && c.env)
 		/* No exit signal: nobody is told, and wait() without __WCLONE passes it by. */
-		pid = clone(child_main, mem + stack, CLONE_VM | CLONE_VFORK, &c);
+		pid = clone(between_main, mem + stack, CLONE_VM | CLONE_VFORK, &c);
+	if (pid > 0)
+		while (rawsys4(SYS_wait4, pid, 0, __WCLONE, 0) == -EINTR)
+			;
+	pid = pid < 0 ? pid : c.pid;
 	rawsys1(SYS_close, sv[1]);
 	if ((uintptr_t)mem < (uintptr_t)-4096)
 		rawsys2(SYS_munmap, mem, stack);
