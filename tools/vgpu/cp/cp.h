@@ -14,6 +14,26 @@
 
 enum cp_queue_type { CP_PM4, CP_SDMA, CP_AQL };
 
+/* What a debugger has set for a process's waves. It may lie in memory that the debugger shares; every
+ * word is atomic by itself. */
+#define CP_WATCH_POINTS 4 /* of the device (kfd_debug.c: MAX_WATCH_ADDRESSES) */
+struct cp_debug {
+	uint32_t waves;    /* CP_DBG_*: how they begin; read at each dispatch */
+	uint32_t watching; /* bit i: point i is on */
+	struct cp_watch_point {
+		uint64_t addr; /* TCP_WATCHi_ADDR_H and _L */
+		uint32_t cntl; /* TCP_WATCHi_CNTL */
+		uint32_t pad;
+	} watch[CP_WATCH_POINTS];
+};
+/* TCP_WATCHi_CNTL (gc_11_0_0_sh_mask.h), as amdgpu_amdkfd_gfx_v11.c fills it: the mask chooses which
+ * of the address bits 29 to 7 are compared; those above are, those below are not. */
+#define CP_WATCH_MASK       0x7fffffu
+#define CP_WATCH_MASK_SHIFT 7
+#define CP_WATCH_MODE_SHIFT 29
+#define CP_WATCH_VALID      (1u << 31)
+enum { CP_WATCH_READ, CP_WATCH_NONREAD, CP_WATCH_ATOMIC, CP_WATCH_ALL };
+
 /* What the MQD carries: everything the hardware knows of a queue. */
 struct cp_mqd {
 	enum cp_queue_type type;
@@ -35,7 +55,7 @@ struct cp_mqd {
 	bool hangs;        /* configured: cannot be taken off */
 	bool ttmp_setup;   /* RUNTIME_ENABLE: TTMPs carry dispatch information */
 	uint64_t lds_base, scratch_base; /* apertures of the process */
-	const uint32_t *debug; /* atomic, CP_DBG_*: how the process's waves begin; NULL: plainly */
+	const struct cp_debug *debug;    /* what a debugger wants of its waves; NULL: nothing */
 };
 
 /* SPI_GDBG_PER_VMID_CNTL's fields (gc_11_0_0_sh_mask.h), as amdgpu_amdkfd_gfx_v11.c sets them, and

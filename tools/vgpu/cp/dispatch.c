@@ -281,7 +281,7 @@ void cp_dispatch_inherit(struct cp_dispatch *d)
 	d->ttmp_setup = m->ttmp_setup;
 	d->lds_aperture = m->lds_base;
 	d->scratch_aperture = m->scratch_base;
-	d->debug = m->debug ? __atomic_load_n(m->debug, __ATOMIC_ACQUIRE) : 0;
+	d->debug = m->debug ? __atomic_load_n(&m->debug->waves, __ATOMIC_ACQUIRE) : 0;
 }
 
 uint32_t cp_wave_mode(const struct cp_dispatch *d)

@@ -230,7 +230,24 @@ void cp_trap_at_start(const struct cp_dispatch *d, struct isa_wave *w);
 bool cp_trap_at_end(const struct cp_dispatch *d, struct isa_wave *w); /* false: it ends */
 bool cp_trap_steps(const struct isa_wave *w); /* one instruction at a time, interpreted */
 void cp_trap_after_step(const struct cp_dispatch *d, struct isa_wave *w);
+/* An access met the points whose bits are set; the wave may enter its handler. */
+void cp_trap_watched(const struct cp_dispatch *d, struct isa_wave *w, uint32_t points);
 const char *cp_exception_name(unsigned code); /* of a wave, 1.. */
+
+/* ---- watch.c: a debugger's watch points, as one worker's vector memory meets them */
+struct cp_watcher {
+	struct vm_watch watch; /* the port's, while points are on */
+	const struct cp_debug *debug;
+	uint32_t hit; /* points met since it was cleared */
+};
+/* Whether the process of d has points on. */
+static inline bool cp_watching(const struct cp_dispatch *d)
+{
+	const struct cp_debug *debug = d->q->mqd.debug;
+
+	return debug && __builtin_expect(__atomic_load_n(&debug->watching, __ATOMIC_ACQUIRE), 0);
+}
+void cp_watcher_put(struct cp_watcher *c, struct vm_port *port); /* in front of who looks already */
 
 /* ---- wave.c */
 void cp_wave_hooks(struct isa_exec *x); /* what x calls for messages and clocks */

@@ -6,7 +6,8 @@
  * memory address in ttmp14:15. ttmp0:1 are the hardware's: PC, and the trap id in bits 23:16.
  *
  * PC is that of the s_trap or of the instruction that cannot be executed. After a memory violation
- * the hardware's is anywhere behind the access; ours is the access itself.
+ * the hardware's is anywhere behind the access; ours is the access itself. After a watched access it
+ * is there too; ours is the next instruction's.
  */
 #include "cp/internal.h"
 
@@ -72,7 +73,9 @@ enum {
 	TRAPSTS_WAVE_END = 1u << 18,
 	TRAPSTS_AFTER_INST = 1u << 20,
 };
-enum { MODE_DEBUG_EN = 1u << 11 };
+/* Maskable: point 0 is one of the nine exceptions, the others are EXCP_HI; all four go by its enable. */
+enum { TRAPSTS_ADDR_WATCH_SHIFT = 7, TRAPSTS_EXCP_HI_SHIFT = 12 };
+enum { MODE_DEBUG_EN = 1u << 11, MODE_EXCP_EN_ADDR_WATCH = 1u << 19 };
 
 /* Enters the handler; without one the wave is halted. */
 static void exception(const struct cp_dispatch *d, struct isa_wave *w, uint32_t why)
@@ -116,6 +119,19 @@ void cp_trap_after_step(const struct cp_dispatch *d, struct isa_wave *w)
 {
 	if (w->state == WAVE_RUN && !w->priv)
 		exception(d, w, TRAPSTS_AFTER_INST);
+}
+
+void cp_trap_watched(const struct cp_dispatch *d, struct isa_wave *w, uint32_t points)
+{
+	uint32_t why = (points & 1) << TRAPSTS_ADDR_WATCH_SHIFT | (points >> 1)
+									  << TRAPSTS_EXCP_HI_SHIFT;
+
+	/* Faults are dealt with as such, and a handler is not interrupted. */
+	if ((w->state == WAVE_RUN || w->state == WAVE_SLEEP) && !w->priv &&
+	    w->mode & MODE_EXCP_EN_ADDR_WATCH)
+		exception(d, w, why);
+	else
+		w->trapsts |= why;
 }
 
 const char *cp_exception_name(unsigned code)

@@ -46,6 +46,8 @@ struct worker {
 	unsigned id;
 	uint64_t rng;
 	struct vm_port vmem, smem, imem;
+	struct cp_watcher watcher;
+	bool watching; /* vmem is watched */
 	struct isa_exec x;
 	unsigned n, grow;
 	struct isa_group *resident[MAX_RESIDENT];
@@ -436,6 +438,15 @@ static bool spun(const struct worker *k, uint64_t accesses, uint64_t repeats, ui
 	return n && accesses >= 4 && repeats * 8 >= accesses * 5 && n < accesses * 64;
 }
 
+/* w met a debugger's watch points. */
+static void watched(struct worker *k, const struct cp_dispatch *d, struct isa_wave *w)
+{
+	if (__builtin_expect(k->watcher.hit, 0)) {
+		cp_trap_watched(d, w, k->watcher.hit);
+		k->watcher.hit = 0;
+	}
+}
+
 /* What is due for a wave of delayed memory that does not run, or, at its leave, everything. */
 static void delayed(struct worker *k, struct isa_group *g, struct isa_wave *w, bool leaves)
 {
@@ -448,6 +459,7 @@ static void delayed(struct worker *k, struct isa_group *g, struct isa_wave *w, b
 		isa_delay_drain(&k->x, w, __atomic_load_n(&g->d->q->killed, __ATOMIC_RELAXED));
 	else
 		isa_delay_tick(&k->x, w, A_ROUND);
+	watched(k, g->d, w);
 	if (w->state == WAVE_HALTED && before != WAVE_HALTED)
 		cp_wave_stopped(&k->x, g, w);
 }
@@ -464,18 +476,27 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 	struct isa_exec *x = &k->x;
 	/* The first visit is longer: most workgroups end in it. */
 	uint64_t budget = (g->visits++ ? VISIT : 4 * VISIT) * (jit_ready(d->jit) ? 32 : 1);
+	/* From the next visit on, and one instruction at a time: the wave is to trap behind it. */
+	bool watching = cp_watching(d);
+	struct jit_kernel *jit = watching ? NULL : d->jit;
 
-	if (k->vmem.vm != d->vm) {
+	if (k->vmem.vm != d->vm || k->watching != watching) {
+		k->watching = watching;
 		vm_port_init(&k->vmem, d->vm, VM_CLIENT_TCP);
 		vm_port_init(&k->smem, d->vm, VM_CLIENT_SQC_DATA);
 		vm_port_init(&k->imem, d->vm, VM_CLIENT_SQC_INST);
 		if (x->count) {
 			k->vmem.watch = k->smem.watch = k->imem.watch = count_watch(x->count);
 		} else if (!check_on) {
-			vm_port_bind(&k->vmem);
+			if (!watching)
+				vm_port_bind(&k->vmem);
 			vm_port_bind(&k->smem);
 		}
+		if (watching)
+			cp_watcher_put(&k->watcher, &k->vmem);
 	}
+	k->watcher.debug = d->q->mqd.debug;
+	k->watcher.hit = 0;
 	__atomic_fetch_add(&d->q->turns, 1, __ATOMIC_RELAXED);
 	x->lds = g->lds;
 	x->lds_size = d->lds_bytes;
@@ -521,9 +542,10 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 				/* The handler too, so that its return is seen. */
 				step = __builtin_expect(d->debug != 0, 0) && cp_trap_steps(w);
 				traps = step && !w->priv;
-				n = jit_run(d->jit, x, w, step ? 1 : turn);
+				n = jit_run(jit, x, w, step || watching ? 1 : turn);
 				if (traps && n)
 					cp_trap_after_step(d, w);
+				watched(k, d, w);
 				if (w->state == WAVE_RUN && spun(k, accesses, repeats, n)) {
 					g->spinning |= 1u << i;
 					spinning++;
