@@ -91,9 +91,9 @@ static void shared_start(const char *set)
 static void shared_clean(void)
 {
 	static const char *const zero[] = {
-		"clients",    "kfd_processes", "bos",    "bo_bytes", "vram",       "gtt",
-		"evicted",    "preempt",       "system", "ttm",      "kfd_vram",   "files",
-		"mes_queues", "on_hardware",   "queues", "sdma",     "smi_streams"};
+		"clients",    "kfd_processes", "bos",    "bo_bytes", "vram",        "gtt",
+		"evicted",    "preempt",       "system", "ttm",      "kfd_vram",    "files",
+		"mes_queues", "on_hardware",   "queues", "sdma",     "smi_streams", "watch_points"};
 
 	for (unsigned i = 0; i < 500 && shared_number("clients"); i++)
 		usleep(10000);

@@ -52,11 +52,29 @@ static void debug_waves(struct kfd_ioctl_dbg_trap_args *t)
 	t->set_watch.gpu_id = 0x1234;
 	WANT(ENODEV, DBG_TRAP, t);
 	t->set_watch.gpu_id = gpu;
+	/* Four, whatever they watch and how; a fifth has no number. */
+	for (uint32_t i = 0; i < 4; i++) {
+		t->set_watch.mode = i + 2;
+		WANT(0, DBG_TRAP, t);
+		TRUE(t->set_watch.id == i);
+	}
 	WANT(ENOMEM, DBG_TRAP, t);
+	TRUE(t->set_watch.id == ~0u);
 	memset(t->raw, 0, sizeof(t->raw));
 	t->op = KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH;
+	WANT(ENODEV, DBG_TRAP, t);
 	t->clear_watch.gpu_id = gpu;
+	t->clear_watch.id = 4;
 	WANT(EINVAL, DBG_TRAP, t);
+	t->clear_watch.id = 1;
+	WANT(0, DBG_TRAP, t);
+	WANT(EINVAL, DBG_TRAP, t);
+	/* The lowest is given again; the rest goes when the debugger does. */
+	memset(t->raw, 0, sizeof(t->raw));
+	t->op = KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH;
+	t->set_watch.gpu_id = gpu;
+	WANT(0, DBG_TRAP, t);
+	TRUE(t->set_watch.id == 1);
 }
 
 static volatile int destroyed;

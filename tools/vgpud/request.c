@@ -16,7 +16,7 @@
 struct vgpud_totals totals;
 
 static struct proc_wait *proc_waits;
-static uint32_t next_pasid = 0x8000, sdma_used = 3, queue_count;
+static uint32_t next_pasid = 0x8000, sdma_used = 3, watch_used, queue_count;
 static uint64_t next_request;
 static char reply[SHARE_DATA_MAX];
 
@@ -96,14 +96,15 @@ static int status_json(char *buf, size_t n)
 			"\"bo_bytes\": %llu, \"vram\": %llu, \"gtt\": %llu, \"evicted\": %llu, "
 			"\"preempt\": %llu, \"system\": %llu, \"ttm\": %llu, \"kfd_vram\": %llu, "
 			"\"files\": %u, \"mes_queues\": %u, \"on_hardware\": %u, \"queues\": %u, "
-			"\"sdma\": %d, \"smi_streams\": %u, \"total\": {\"clients\": %llu, "
+			"\"sdma\": %d, \"watch_points\": %d, \"smi_streams\": %u, "
+			"\"total\": {\"clients\": %llu, "
 			"\"evictions\": %llu, \"moves\": %llu, \"resets\": %llu}}",
 			(int)getpid(), page->clients, kfd, bos, U(bytes), U(page->placed_vram),
 			U(page->placed_gtt), U(page->placed_system), U(page->placed_preempt),
 			U(limits.sys_used), U(limits.ttm_used), U(limits.vram_used), files_count(),
 			queues, resident, queue_count, __builtin_popcount(sdma_used) - 2,
-			page->smi_streams, U(totals.clients), U(totals.evictions), U(totals.moves),
-			U(totals.resets));
+			__builtin_popcount(watch_used), page->smi_streams, U(totals.clients),
+			U(totals.evictions), U(totals.moves), U(totals.resets));
 #undef U
 }
 
@@ -117,6 +118,33 @@ int request_status(const char **text)
 	n += snprintf(reply + n, 8, "]}");
 	*text = reply;
 	return n;
+}
+
+/* A debugger asks for the process that it debugs, whose they are. */
+static int watch_point(struct share_msg *m)
+{
+	struct client *c = clients;
+	uint32_t bit, free = ~watch_used & ((1u << CP_WATCH_POINTS) - 1);
+
+	while (c && (c->gone || (uint64_t)c->pid != m->a[0]))
+		c = c->next;
+	if (!c)
+		return -ESRCH;
+	if (m->a[1] != ~0ull) {
+		bit = m->a[1] < CP_WATCH_POINTS ? 1u << m->a[1] : 0;
+		if (!(c->watch & bit))
+			return -EINVAL;
+		c->watch &= ~bit;
+		watch_used &= ~bit;
+		m->a[0] = m->a[1];
+		return 0;
+	}
+	if (!free)
+		return -ENOMEM;
+	m->a[0] = (uint64_t)__builtin_ctz(free);
+	c->watch |= 1u << m->a[0];
+	watch_used |= 1u << m->a[0];
+	return 0;
 }
 
 static int sdma(struct client *c, struct share_msg *m)
@@ -253,6 +281,7 @@ void requests_drop(struct client *c)
 		free(p);
 	}
 	sdma_used &= ~c->sdma;
+	watch_used &= ~c->watch;
 	queue_count -= c->queues;
 	page->smi_streams -= c->smi_streams;
 }
@@ -373,6 +402,9 @@ void request(struct client *c, struct share_msg *m, int fd)
 		break;
 	case SHARE_FILE_COMPUTE:
 		err = file_compute(m->a[0], m->a[1] != 0);
+		break;
+	case SHARE_WATCH:
+		err = watch_point(m);
 		break;
 	case SHARE_SDMA:
 		err = sdma(c, m);

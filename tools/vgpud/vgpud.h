@@ -100,7 +100,7 @@ struct client {
 		uint64_t size;
 	} *reserved;
 	int64_t placed[3]; /* by the client itself: VRAM, GTT, PREEMPT */
-	uint32_t sdma, queues, smi_streams;
+	uint32_t sdma, watch, queues, smi_streams;
 	bool stopped;  /* by eviction; until it is validated */
 	bool stopping; /* asked to */
 	uint64_t stop_deadline;

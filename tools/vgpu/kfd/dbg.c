@@ -88,6 +88,9 @@ KFD_HANDLER(runtime_enable)
 	pthread_mutex_lock(&p->lock);
 	err = a->mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK ? runtime_start(p, a)
 								 : runtime_end(p);
+	/* From here on a debugger may stop queues. */
+	if (!err && kfd_runtime_enabled(p) && dbg_serve(p))
+		vgpu_log("vgpu: no thread to serve a debugger of process %d", p->lead);
 	pthread_mutex_unlock(&p->lock);
 	return err;
 }
@@ -107,9 +110,9 @@ void dbg_gws(struct kfd_process *p, bool has)
 	p->dbg->gws = has;
 }
 
-const uint32_t *dbg_wave_word(const struct kfd_process *p)
+const struct cp_debug *dbg_device_sees(const struct kfd_process *p)
 {
-	return &p->dbg->waves;
+	return &p->dbg->device_sees;
 }
 
 bool kfd_runtime_ttmps(const struct kfd_process *p)
@@ -224,11 +227,16 @@ static void dbg_disable(struct kfd_process *p, struct dbg_state *d)
 	if (d->debugger == getpid())
 		rawsys1(SYS_close, d->event_fd);
 	d->enabled = false;
-	d->debugger = 0;
+	d->debugger = d->allowed = 0;
 	d->wanted = d->process = d->device = 0;
 	d->fault_known = false;
 	for (unsigned i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++)
 		d->queue[i].s.exception_status = 0;
+}
+
+void dbg_abandoned(struct kfd_process *p)
+{
+	dbg_disable(p, p->dbg);
 }
 
 static void dbg_subscribe(struct dbg_state *d, uint64_t mask)
@@ -405,16 +413,18 @@ static int dbg_send_runtime_event(struct kfd_process *p, struct dbg_state *d,
 				  const struct kfd_ioctl_dbg_trap_args *a)
 {
 	uint64_t mask = a->event.exception_mask;
+	uint32_t queue = a->event.queue_id;
 	const struct kfd_queue *q;
 
 	if (mask & KFD_EC_MASK(EC_DEVICE_MEMORY_VIOLATION)) {
 		if (!d->devices || a->event.gpu_id != vgpu_props.gpu_id)
 			return -ENODEV;
-		/* The queues and events of another process are out of reach. */
-		if (!p)
-			return -EOPNOTSUPP;
-		kfd_process_evict_queues(p, -1);
-		kfd_event_memory_exception(p, &d->fault);
+		if (p) {
+			kfd_process_evict_queues(p, -1);
+			kfd_event_memory_exception(p, &d->fault);
+		} else {
+			dbg_call(d, DBG_CALL_FAULT, NULL, 0, 0);
+		}
 	}
 	if (mask & KFD_EC_MASK(EC_PROCESS_RUNTIME))
 		dbg_release(d);
@@ -423,6 +433,8 @@ static int dbg_send_runtime_event(struct kfd_process *p, struct dbg_state *d,
 	q = p && mask ? kfd_queue_by_id(p, a->event.queue_id) : NULL;
 	if (q)
 		kfd_exception_to_runtime(p, q, mask);
+	else if (!p && mask)
+		dbg_call(d, DBG_CALL_EXCEPTION, &queue, 1, mask);
 	return 0;
 }
 
@@ -436,6 +448,8 @@ static long dbg_op(struct kfd_process *p, struct dbg_state *d, struct kfd_ioctl_
 		return -EPERM;
 	switch (a->op) {
 	case KFD_IOC_DBG_TRAP_ENABLE:
+		if (!p)
+			d->allowed = getpid();
 		return dbg_enable(p, d, a);
 	case KFD_IOC_DBG_TRAP_DISABLE:
 		dbg_disable(p, d);
@@ -464,9 +478,9 @@ static long dbg_op(struct kfd_process *p, struct dbg_state *d, struct kfd_ioctl_
 	case KFD_IOC_DBG_TRAP_RESUME_QUEUES:
 		return dbg_resume_queues(p, d, a);
 	case KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH:
-		return dbg_address_watch(d, a->set_watch.gpu_id, true);
+		return dbg_watch_set(d, a);
 	case KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH:
-		return dbg_address_watch(d, a->clear_watch.gpu_id, false);
+		return dbg_watch_clear(d, a);
 	}
 	return -EINVAL;
 }
@@ -491,7 +505,11 @@ KFD_HANDLER(dbg_trap)
 	}
 	pthread_mutex_lock(&p->lock);
 	dbg_lock(d);
+	if (!self)
+		kfd_lock_lend(p);
 	err = dbg_op(self ? p : NULL, d, a);
+	if (!self)
+		kfd_lock_reclaim(p);
 	dbg_unlock(d);
 	pthread_mutex_unlock(&p->lock);
 	if (!self)

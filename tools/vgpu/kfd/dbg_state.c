@@ -159,45 +159,65 @@ static uint64_t library(pid_t pid)
 	return start;
 }
 
-static bool traced_by_us(pid_t pid)
+/* The process that pid is a thread of, and who traces that thread (0: nobody). */
+static bool read_task(pid_t pid, pid_t *process, pid_t *tracer)
 {
-	char status[4096], *at;
-	int tracer = 0;
+	char status[4096], *tgid, *traced;
 
 	if (read_file(pid, "status", status, sizeof(status)) <= 0)
 		return false;
-	at = strstr(status, "TracerPid:");
-	return at && sscanf(at, "TracerPid: %d", &tracer) == 1 &&
-	       tracer == (int)rawsys0(SYS_gettid);
+	tgid = strstr(status, "\nTgid:");
+	traced = strstr(status, "\nTracerPid:");
+	return tgid && traced && sscanf(tgid, "\nTgid: %d", process) == 1 &&
+	       sscanf(traced, "\nTracerPid: %d", tracer) == 1;
 }
 
-int dbg_state_find(pid_t pid, bool make, struct dbg_state **out)
+/* What the process lead says about itself: 1, or 0 if it says nothing. */
+static int ask(pid_t lead, bool set, struct anchor *a)
 {
-	uint64_t theirs = library(pid), ours = library(getpid());
-	struct anchor a = {0};
-	struct iovec local = {&a, sizeof(a)}, remote;
-	bool traced = traced_by_us(pid);
-	int err;
+	uint64_t theirs = library(lead), ours = library(getpid());
+	struct iovec local = {a, sizeof(*a)}, remote;
 
 	if (!theirs || !ours)
 		return -ESRCH;
 	remote.iov_base = (void *)(theirs + ((uintptr_t)&anchor - ours));
-	remote.iov_len = sizeof(a);
-	if (rawsys6(SYS_process_vm_readv, pid, (long)&local, 1, (long)&remote, 1, 0) !=
-		    (long)sizeof(a) ||
-	    a.magic != anchor.magic)
+	remote.iov_len = sizeof(*a);
+	return rawsys6(set ? SYS_process_vm_writev : SYS_process_vm_readv, lead, (long)&local, 1,
+		       (long)&remote, 1, 0) == (long)sizeof(*a);
+}
+
+int dbg_state_find(pid_t pid, bool make, struct dbg_state **out)
+{
+	const pid_t self = (pid_t)rawsys0(SYS_gettid);
+	pid_t lead, tracer, lead_tracer;
+	struct anchor a = {0};
+	bool traced;
+	int err;
+
+	if (!read_task(pid, &lead, &tracer) || !read_task(lead, &lead, &lead_tracer))
+		return -ESRCH;
+	traced = lead_tracer == self;
+	err = ask(lead, false, &a);
+	if (err < 0)
+		return err;
+	if (!err || a.magic != anchor.magic)
 		return traced ? -ESRCH : -EPERM;
-	if (a.subject != pid && (!make || !traced))
+	if (a.subject == lead) {
+		err = map_named(&a, out);
+		if (!err && !traced && (*out)->allowed != getpid()) {
+			dbg_state_close(*out);
+			err = -EPERM;
+		}
+		return err;
+	}
+	if (!make || tracer != self)
 		return -ESRCH;
 	if (!traced)
 		return -EPERM;
-	if (a.subject == pid)
-		return map_named(&a, out);
-	err = create(pid, &a, out);
+	err = create(lead, &a, out);
 	if (err)
 		return err;
-	if (rawsys6(SYS_process_vm_writev, pid, (long)&local, 1, (long)&remote, 1, 0) !=
-	    (long)sizeof(a)) {
+	if (ask(lead, true, &a) <= 0) {
 		dbg_state_close(*out);
 		rawsys1(SYS_close, a.fd);
 		return -ESRCH;

@@ -1,12 +1,14 @@
 /* What a debugger does to waves and queues: launch overrides and modes, suspending and resuming
  * (kfd_debug.c, amdgpu_amdkfd_gfx_v11.c, kfd_device_queue_manager.c:suspend_queues).
  *
- * The device reads dbg_state.waves at each dispatch, also when it is another process's: the word
- * lies in the memory that both share. Queues are reached in the own process alone.
+ * The device reads dbg_state.device_sees, also when it is another process's: it lies in the memory
+ * that both share. Another process's queues are stopped by that process (dbg_call.c).
  */
 #include "dbg.h"
 
 #include <errno.h>
+
+#include "share/share.h"
 
 enum {
 	MASK_EXCEPTIONS = 0x1ff,            /* KFD_DBG_TRAP_MASK_FP_* to _DBG_MEMORY_VIOLATION */
@@ -22,14 +24,83 @@ enum {
 
 static uint32_t waves(const struct dbg_state *d)
 {
-	return __atomic_load_n(&d->waves, __ATOMIC_RELAXED);
+	return __atomic_load_n(&d->device_sees.waves, __ATOMIC_RELAXED);
 }
 
 /* Pairs with the acquire in cp_dispatch_inherit(). */
 static void set_waves(struct dbg_state *d, uint32_t off, uint32_t on)
 {
-	__atomic_store_n(&d->waves, (waves(d) & ~off) | on, __ATOMIC_RELEASE);
+	__atomic_store_n(&d->device_sees.waves, (waves(d) & ~off) | on, __ATOMIC_RELEASE);
 }
+
+/* ---- watch points ---------------------------------------------------------- */
+
+/* id ~0: one that is free, else that one given back. The device's, so a daemon's that several processes
+ * share, who takes back what a process had when it ends. */
+static int point_of_device(struct dbg_state *d, uint32_t id, uint32_t *out)
+{
+	uint64_t a[SHARE_ARGS] = {(uint32_t)d->subject, id == ~0u ? ~0ull : id};
+	uint32_t free = ~d->points & ((1u << CP_WATCH_POINTS) - 1);
+	int err;
+
+	if (share_active()) {
+		err = share_call(SHARE_WATCH, a);
+		if (err)
+			return err;
+		*out = (uint32_t)a[0];
+		return 0;
+	}
+	if (id == ~0u && !free)
+		return -ENOMEM;
+	*out = id == ~0u ? (uint32_t)__builtin_ctz(free) : id;
+	return 0;
+}
+
+static int point_clear(struct dbg_state *d, uint32_t i)
+{
+	if (i >= CP_WATCH_POINTS || !(d->points & 1u << i))
+		return -EINVAL;
+	__atomic_fetch_and(&d->device_sees.watching, ~(1u << i), __ATOMIC_RELEASE);
+	__atomic_store_n(&d->device_sees.watch[i].cntl, 0, __ATOMIC_RELEASE);
+	point_of_device(d, i, &i);
+	d->points &= ~(1u << i);
+	return 0;
+}
+
+int dbg_watch_set(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
+{
+	struct cp_watch_point *p;
+	uint32_t id;
+	int err;
+
+	if (!d->devices || a->set_watch.gpu_id != vgpu_props.gpu_id)
+		return -ENODEV;
+	a->set_watch.id = ~0u;
+	err = point_of_device(d, ~0u, &id);
+	if (err)
+		return err;
+	a->set_watch.id = id;
+	d->points |= 1u << id;
+	p = &d->device_sees.watch[id];
+	/* What does not fit a field is cut off. */
+	p->addr = a->set_watch.address & ((1ull << 48) - 1);
+	/* Pairs with the acquires in cp_watching() and lanes() of cp/watch.c. */
+	__atomic_store_n(&p->cntl,
+			 (a->set_watch.mask >> CP_WATCH_MASK_SHIFT & CP_WATCH_MASK) |
+				 (a->set_watch.mode & 3) << CP_WATCH_MODE_SHIFT | CP_WATCH_VALID,
+			 __ATOMIC_RELEASE);
+	__atomic_fetch_or(&d->device_sees.watching, 1u << id, __ATOMIC_RELEASE);
+	return 0;
+}
+
+int dbg_watch_clear(struct dbg_state *d, const struct kfd_ioctl_dbg_trap_args *a)
+{
+	if (!d->devices || a->clear_watch.gpu_id != vgpu_props.gpu_id)
+		return -ENODEV;
+	return point_clear(d, a->clear_watch.id);
+}
+
+/* ---- waves ----------------------------------------------------------------- */
 
 void dbg_activate(struct dbg_state *d)
 {
@@ -40,8 +111,10 @@ void dbg_deactivate(struct kfd_process *p, struct dbg_state *d)
 {
 	const struct kfd_ioctl_dbg_trap_args all = {0};
 
-	if (p)
+	if (p || d->call.server)
 		dbg_resume_queues(p, d, &all);
+	for (uint32_t i = 0; i < CP_WATCH_POINTS; i++)
+		point_clear(d, i);
 	d->flags = 0;
 	set_waves(d, ~0u, 0);
 }
@@ -108,13 +181,6 @@ int dbg_set_flags(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
 	return 0;
 }
 
-int dbg_address_watch(const struct dbg_state *d, uint32_t gpu_id, bool set)
-{
-	if (!d->devices || gpu_id != vgpu_props.gpu_id)
-		return -ENODEV;
-	return set ? -ENOMEM : -EINVAL;
-}
-
 /* ---- queues ---------------------------------------------------------------- */
 
 /* *out: n ids, or NULL if the caller gave none. */
@@ -164,24 +230,12 @@ static void describe_areas(struct kfd_process *p)
 	}
 }
 
-static void fail_all(uint32_t *ids, uint32_t n)
+int dbg_suspend(struct kfd_process *p, struct dbg_state *d, uint32_t *ids, uint32_t n,
+		uint64_t clear)
 {
-	for (uint32_t i = 0; i < n; i++)
-		ids[i] |= QUEUE_ERROR;
-}
+	int total = 0, err;
 
-int dbg_suspend_queues(struct kfd_process *p, struct dbg_state *d,
-		       const struct kfd_ioctl_dbg_trap_args *a)
-{
-	uint32_t *ids, n = a->suspend_queues.num_queues;
-	int total = 0, err = get_ids(a->suspend_queues.queue_array_ptr, n, &ids);
-
-	if (err)
-		return err;
-	/* As if the other process's queues could not be preempted. */
-	if (!p)
-		fail_all(ids, n);
-	for (unsigned i = 0, left = p && ids ? p->n_queues : 0; left; i++) {
+	for (unsigned i = 0, left = ids ? p->n_queues : 0; left; i++) {
 		uint32_t *id;
 
 		if (!p->queues[i])
@@ -195,7 +249,7 @@ int dbg_suspend_queues(struct kfd_process *p, struct dbg_state *d,
 					d->queue[i].s.exception_status & KFD_EC_MASK(EC_QUEUE_NEW));
 		if (!err) {
 			*id &= ~QUEUE_INVALID;
-			d->queue[i].s.exception_status &= ~a->suspend_queues.exception_mask;
+			d->queue[i].s.exception_status &= ~clear;
 			total++;
 		} else if (err != -EBUSY) {
 			*id |= QUEUE_ERROR;
@@ -204,27 +258,16 @@ int dbg_suspend_queues(struct kfd_process *p, struct dbg_state *d,
 	}
 	if (total)
 		describe_areas(p);
-	if (ids)
-		user_write(a->suspend_queues.queue_array_ptr, ids, n * sizeof(*ids));
-	free(ids);
 	return total;
 }
 
-int dbg_resume_queues(struct kfd_process *p, struct dbg_state *d,
-		      const struct kfd_ioctl_dbg_trap_args *a)
+int dbg_resume(struct kfd_process *p, uint32_t *ids, uint32_t n)
 {
-	uint32_t *ids = NULL, n = a->resume_queues.num_queues;
-	int total = 0, err = 0;
+	int total = 0;
 
-	(void)d;
-	if (a->resume_queues.queue_array_ptr)
-		err = get_ids(a->resume_queues.queue_array_ptr, n, &ids);
-	if (err)
-		return err;
-	if (!p && ids)
-		fail_all(ids, n);
-	for (unsigned i = 0, left = p ? p->n_queues : 0; left; i++) {
+	for (unsigned i = 0, left = p->n_queues; left; i++) {
 		uint32_t *id = NULL;
+		int err;
 
 		if (!p->queues[i])
 			continue;
@@ -243,6 +286,48 @@ int dbg_resume_queues(struct kfd_process *p, struct dbg_state *d,
 			*id &= ~QUEUE_INVALID;
 		total += !err;
 	}
+	return total;
+}
+
+/* As if the queues could not be preempted. */
+static int nobody(uint32_t *ids, uint32_t n, int err)
+{
+	if (err != -EIO)
+		return err;
+	for (uint32_t i = 0; ids && i < n; i++)
+		ids[i] |= QUEUE_ERROR;
+	return 0;
+}
+
+int dbg_suspend_queues(struct kfd_process *p, struct dbg_state *d,
+		       const struct kfd_ioctl_dbg_trap_args *a)
+{
+	uint32_t *ids, n = a->suspend_queues.num_queues;
+	uint64_t clear = a->suspend_queues.exception_mask;
+	int total = get_ids(a->suspend_queues.queue_array_ptr, n, &ids);
+
+	if (total)
+		return total;
+	if (!ids)
+		return 0;
+	total = p ? dbg_suspend(p, d, ids, n, clear)
+		  : nobody(ids, n, dbg_call(d, DBG_CALL_SUSPEND, ids, n, clear));
+	user_write(a->suspend_queues.queue_array_ptr, ids, n * sizeof(*ids));
+	free(ids);
+	return total;
+}
+
+int dbg_resume_queues(struct kfd_process *p, struct dbg_state *d,
+		      const struct kfd_ioctl_dbg_trap_args *a)
+{
+	uint32_t *ids = NULL, n = a->resume_queues.num_queues;
+	int total = 0;
+
+	if (a->resume_queues.queue_array_ptr)
+		total = get_ids(a->resume_queues.queue_array_ptr, n, &ids);
+	if (total)
+		return total;
+	total = p ? dbg_resume(p, ids, n) : nobody(ids, n, dbg_call(d, DBG_CALL_RESUME, ids, n, 0));
 	if (ids)
 		user_write(a->resume_queues.queue_array_ptr, ids, n * sizeof(*ids));
 	free(ids);

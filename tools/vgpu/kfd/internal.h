@@ -355,7 +355,7 @@ void kfd_profiler_drop(struct kfd_process *p); /* gives its locks back */
 void kfd_exception_to_runtime(struct kfd_process *p, const struct kfd_queue *q, uint64_t reason);
 bool dbg_enabled(const struct kfd_process *p); /* a debugger is attached */
 void dbg_gws(struct kfd_process *p, bool has);
-const uint32_t *dbg_wave_word(const struct kfd_process *p); /* CP_DBG_* */
+const struct cp_debug *dbg_device_sees(const struct kfd_process *p);
 bool kfd_runtime_enabled(const struct kfd_process *p);
 bool kfd_runtime_ttmps(const struct kfd_process *p);
 

@@ -332,7 +332,7 @@ static void fill_mqd(struct kfd_queue *q, struct kfd_pdd *pdd,
 	m->tba = pdd->tba;
 	m->tma = pdd->tma;
 	m->ttmp_setup = kfd_runtime_ttmps(q->process);
-	m->debug = dbg_wave_word(q->process);
+	m->debug = dbg_device_sees(q->process);
 	m->lds_base = vgpu_props.lds_base;
 	m->scratch_base = vgpu_props.scratch_base;
 }

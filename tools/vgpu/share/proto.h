@@ -58,6 +58,8 @@ enum share_op {
 	SHARE_FILE_COMPUTE, /* [0] file, [1] 1 or 0: -EBUSY if its VM is a compute VM already */
 	/* Queues. */
 	SHARE_SDMA,       /* [0] id to give back, or ~0 to take one -> [0] id */
+	SHARE_WATCH,      /* [0] pid of the debugged client, [1] watch point to give back, or ~0 to
+			     take one -> [0] it */
 	SHARE_QUEUES,     /* [0] +1 or -1, signed */
 	SHARE_MES_ADD,    /* [0] queue, [1] vm, [2] priority, [3] hangs -> [0] struct share_turn */
 	SHARE_MES_REMOVE, /* [0] queue */
