@@ -52,7 +52,7 @@ JITC_SRC := tools/jitc/jitc.c $(JIT_LLVM) $(addprefix tools/vgpu/isa/,jit_cfg.c 
             decode_vop.c)
 JITC_OBJ := $(JITC_SRC:%.c=$(B)/%.o) $(B)/tools/vgpu/isa/sem_bc.o
 # The daemon of a shared device: its own code, and what says what the device is.
-VGPUD_SRC := $(wildcard tools/vgpud/*.c) $(addprefix tools/vgpu/,clock.c config.c log.c rules.c \
+VGPUD_SRC := $(wildcard tools/vgpud/*.c) $(addprefix tools/vgpu/,clock.c config.c log.c ownfd.c rules.c \
              share/client.c kfd/limits.c kfd/personality.c kfd/props.c)
 VGPUD_OBJ := $(VGPUD_SRC:%.c=$(B)/%.o)
 # The opcode functions once more as bitcode, for the JIT to inline.

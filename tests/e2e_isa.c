@@ -114,3 +114,16 @@ Test(e2e_isa, wrong_vector_fails)
 	cr_assert_str_eq(last, "wrong: dword 0 is 0x00000003, wanted 0x00000004");
 	remove(name);
 }
+
+/* The compiler is started behind the client's back, and not through functions of the client's. */
+Test(e2e_isa, client_with_a_clone_of_its_own)
+{
+	char last[400];
+	int rc = run("env -u BXFI_MAP VGPU_JIT_CACHE= VGPU_JIT_LOG=1 VGPU_SET=jit=2 "
+		     "build/barewave vgpu -- build/tests/virt_wave --color=never "
+		     "--filter wave/store 2>&1 | grep -e compiled -e CRASH -e FAIL",
+		     last, sizeof(last));
+
+	cr_expect_eq(rc, 0);
+	cr_expect(strstr(last, "compiled"), "%s", last);
+}

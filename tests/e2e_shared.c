@@ -47,6 +47,20 @@ Test(shared, the_demo_three_times_at_once)
 	free(alone.out);
 }
 
+/* A program that begins by closing all descriptors there may be is a program of the device still. */
+Test(shared, closes_everything_first)
+{
+	struct result r = shell(
+		SHARED " -- bash -c 'for ((i = 3; i < 1100; i++)); do eval \"exec $i>&-\"; done;"
+		       " sleep 0.3; exec " BAREWAVE " info' 2>&1",
+		dir);
+
+	cr_expect_eq(r.status, 0, "%s", r.out);
+	cr_expect(strstr(r.out, "compute units                40\n"), "%s", r.out);
+	free(r.out);
+	cr_expect(gone("gpu"), "the daemon outlives its last client");
+}
+
 /* One to itself: the second program finds what the first one's settings made, and its memory. */
 Test(shared, one_device)
 {

@@ -1,7 +1,7 @@
 /* The decoder against LLVM 19's disassembler for gfx1151: accept or reject, length, mnemonic,
  * operands and modifiers, over every opcode of every encoding with seeded random fields.
  *
- * VGPU_DECODE_N=n sets how many words are tried per opcode (default 60). */
+ * VGPU_DECODE_N=n sets how many words are tried per opcode (default 60), VGPU_DECODE_SEED which. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -380,14 +380,14 @@ static void compare(const uint32_t words[4])
 
 Test(vgpu_decode, every_opcode_as_llvm)
 {
-	const char *env = getenv("VGPU_DECODE_N");
+	const char *env = getenv("VGPU_DECODE_N"), *seed = getenv("VGPU_DECODE_SEED");
 	unsigned n = env ? (unsigned)atoi(env) : 60;
 
 	if (!llvm_open()) {
 		fprintf(stderr, "SKIP: vgpu_decode: libLLVM 19 is not installed\n");
 		cr_skip_test("no LLVM");
 	}
-	rng = 0x9e3779b97f4a7c15ull;
+	rng = seed ? strtoull(seed, NULL, 0) | 1 : 0x9e3779b97f4a7c15ull;
 	for (unsigned i = 0; i < sizeof(encs) / sizeof(*encs); i++)
 		for (unsigned op = 0; op < 1u << encs[i].bits; op++)
 			for (unsigned j = 0; j < n; j++) {

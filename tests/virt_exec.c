@@ -398,6 +398,37 @@ IN_CHILD(vfork_has_its_own)
 	TRUE(access("/sys/class/kfd/kfd/topology/nodes/1/gpu_id", R_OK) == 0);
 }
 
+/* A daemon closes all that it does not know: the device's own descriptors are not among them. */
+IN_CHILD(closes_all_it_does_not_know)
+{
+	volatile uint32_t *p;
+	char lowest[32];
+	int fd;
+	uint32_t gem;
+
+	acquire();
+	/* The harness's own pipe is below; what the device has is above. */
+	snprintf(lowest, sizeof(lowest), "/proc/self/fd/%d", 1000);
+	TRUE(access(lowest, F_OK) == 0);
+	for (fd = 900; fd < 2000; fd++)
+		close(fd);
+	TRUE(close_range(900, ~0u, 0) == 0);
+	closefrom(900);
+	TRUE(access(lowest, F_OK) == 0);
+	fd = dup2(0, 1000);
+	TRUE(fd < 0 && errno == EBUSY);
+	gem = gem_new();
+	p = gem_map(gem);
+	TRUE(p != NULL);
+	if (p)
+		p[0] = 1;
+	alloc(4096, GTT);
+	/* What it opened itself closes as ever. */
+	fd = fcntl(0, F_DUPFD, 1015);
+	TRUE(fd >= 1015 && close(fd) == 0);
+	TRUE(close(fd) < 0 && errno == EBADF);
+}
+
 IN_CHILD(closed_on_exec)
 {
 	pid_t pid;

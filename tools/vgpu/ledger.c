@@ -5,6 +5,7 @@
 
 #include "ledger.h"
 #include "memory/ledger_format.h"
+#include "ownfd.h"
 #include "vm/rawsys.h"
 
 #define TRIES 64u
@@ -34,13 +35,13 @@ void vgpu_ledger_look(void)
 		r = rawsys4(SYS_readlinkat, AT_FDCWD, path, target, sizeof(target) - 1);
 		if (r < (long)strlen(want) || strncmp(target, want, strlen(want)))
 			continue;
-		r = rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
+		r = own_fd_copy(fd);
 		if (r >= 0) {
 			int none = -1;
 
 			if (!__atomic_compare_exchange_n(&ledger_fd, &none, (int)r, false,
 							 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-				rawsys1(SYS_close, r);
+				own_fd_close((int)r);
 		}
 		return;
 	}
@@ -141,7 +142,6 @@ void vgpu_ledger_free(struct vgpu_ledger *l)
 
 void vgpu_ledger_close(void)
 {
-	if (ledger_fd >= 0)
-		rawsys1(SYS_close, ledger_fd);
+	own_fd_close(ledger_fd);
 	ledger_fd = -1;
 }

@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "ownfd.h"
 #include "vm/rawsys.h"
 
 static int log_fd = -1;
@@ -24,12 +25,7 @@ static void log_open(void)
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return;
-	/* Out of the client's way: clients count on low numbers. */
-	log_fd = fcntl(fd, F_DUPFD_CLOEXEC, 1000);
-	if (log_fd < 0)
-		log_fd = fd;
-	else
-		close(fd);
+	log_fd = own_fd(fd);
 }
 
 static void emit(bool err, const char *fmt, va_list ap)

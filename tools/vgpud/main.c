@@ -204,6 +204,7 @@ static int hold(void)
 static int run_program(char **argv)
 {
 	int fd = hold(), high;
+	char number[16];
 
 	if (fd < 0)
 		return fail("cannot start the daemon", fd);
@@ -214,7 +215,8 @@ static int run_program(char **argv)
 		fcntl(fd, F_SETFD, 0);
 	else
 		close(fd);
-	if (setenv("VGPU_SHARED", opt.socket, 1))
+	snprintf(number, sizeof(number), "%d", high);
+	if (setenv("VGPU_SHARED", opt.socket, 1) || setenv("VGPU_SHARED_HOLD", number, 1))
 		return fail("VGPU_SHARED", -errno);
 	execvp(argv[0], argv);
 	fprintf(stderr, "barewave: %s: %s\n", argv[0], strerror(errno));

@@ -23,6 +23,7 @@
 #include "check/internal.h"
 #include "cp/cp.h"
 #include "device.h"
+#include "ownfd.h"
 #include "vm/rawsys.h"
 
 #ifndef USERFAULTFD_IOC_NEW /* Linux 6.1 */
@@ -46,16 +47,6 @@ static uint64_t page_of(uint64_t a)
 
 /* ---- the userfaultfd -------------------------------------------------------- */
 
-static int high(long fd)
-{
-	long r = rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
-
-	if (r < 0)
-		return (int)fd;
-	rawsys1(SYS_close, fd);
-	return (int)r;
-}
-
 static int fd_open(void)
 {
 	struct uffdio_api api = {.api = UFFD_API, .features = FEATURES};
@@ -77,7 +68,7 @@ static int fd_open(void)
 		rawsys1(SYS_close, fd);
 		return -ENOTSUP; /* before 5.19 */
 	}
-	return high(fd);
+	return own_fd(fd);
 }
 
 static bool watch(struct check_region *r)
@@ -408,13 +399,13 @@ int check_pages_start(void)
 		return -ENOTSUP;
 	}
 	uffd = r;
-	quit = high(rawsys2(SYS_eventfd2, 0, EFD_CLOEXEC));
+	quit = own_fd(rawsys2(SYS_eventfd2, 0, EFD_CLOEXEC));
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	r = quit < 0 ? EMFILE : pthread_create(&thread, NULL, loop, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (r) {
-		rawsys1(SYS_close, uffd);
+		own_fd_close(uffd);
 		uffd = -1;
 		give_up("no thread for it");
 		return -r;
@@ -431,17 +422,15 @@ void check_pages_stop(void)
 		return;
 	rawsys3(SYS_write, quit, &one, sizeof(one));
 	pthread_join(thread, NULL);
-	rawsys1(SYS_close, quit);
-	rawsys1(SYS_close, uffd); /* unregisters, and lets waiting threads go */
+	own_fd_close(quit);
+	own_fd_close(uffd); /* unregisters, and lets waiting threads go */
 	quit = uffd = -1;
 }
 
 void check_pages_forked(void)
 {
-	if (uffd >= 0)
-		rawsys1(SYS_close, uffd);
-	if (quit >= 0)
-		rawsys1(SYS_close, quit);
+	own_fd_close(uffd);
+	own_fd_close(quit);
 	uffd = quit = -1;
 }
 

@@ -24,6 +24,7 @@
 
 #include "cp/internal.h"
 #include "device.h"
+#include "ownfd.h"
 #include "vm/rawsys.h"
 
 /* One process's slice: 1024 doorbells of 8 bytes (kfd_doorbell.c:kfd_doorbell_process_slice). */
@@ -63,12 +64,7 @@ int cp_doorbells_create(struct vm *vm, struct cp_doorbells **out, int *memfd, ui
 	r = rawsys2(SYS_memfd_create, "vgpu-doorbells", MFD_CLOEXEC);
 	if (r < 0)
 		goto out;
-	d->fd = (int)r;
-	r = rawsys3(SYS_fcntl, d->fd, F_DUPFD_CLOEXEC, 1000);
-	if (r >= 0) {
-		rawsys1(SYS_close, d->fd);
-		d->fd = (int)r;
-	}
+	d->fd = own_fd(r);
 	r = rawsys2(SYS_ftruncate, d->fd, SLICE);
 	if (r < 0)
 		goto out;
@@ -87,8 +83,7 @@ int cp_doorbells_create(struct vm *vm, struct cp_doorbells **out, int *memfd, ui
 	*memfd_off = 0;
 	return 0;
 out:
-	if (d->fd >= 0)
-		rawsys1(SYS_close, d->fd);
+	own_fd_close(d->fd);
 	free(d);
 	return (int)r;
 }
@@ -116,7 +111,7 @@ void cp_doorbells_destroy(struct cp_doorbells *d)
 	}
 	pthread_mutex_unlock(&W.lock);
 	rawsys2(SYS_munmap, d->slots, SLICE);
-	rawsys1(SYS_close, d->fd);
+	own_fd_close(d->fd);
 	free(d);
 }
 
@@ -211,7 +206,7 @@ void cp_doorbells_unmapped(struct cp_doorbells *d, void *addr, uint64_t size)
 int cp_watch_open(void)
 {
 	struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_WP_HUGETLBFS_SHMEM};
-	long fd, r;
+	long fd;
 
 	pthread_mutex_lock(&W.lock);
 	if (W.uffd >= 0)
@@ -223,12 +218,7 @@ int cp_watch_open(void)
 		rawsys1(SYS_close, fd);
 		goto out;
 	}
-	r = rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
-	if (r >= 0) {
-		rawsys1(SYS_close, fd);
-		fd = r;
-	}
-	W.uffd = (int)fd;
+	W.uffd = own_fd(fd);
 	/* Pages mapped before the device's threads ran. */
 	for (struct cp_doorbells *d = W.list; d; d = d->link)
 		for (struct region *g = d->regions; g; g = g->next)
@@ -249,7 +239,7 @@ void cp_watch_close(void)
 {
 	pthread_mutex_lock(&W.lock);
 	if (W.uffd >= 0)
-		rawsys1(SYS_close, W.uffd); /* unregisters, and lets waiting writers go */
+		own_fd_close(W.uffd); /* unregisters, and lets waiting writers go */
 	W.uffd = -1;
 	W.armed = false;
 	W.unwatched = 0;
@@ -321,8 +311,7 @@ bool cp_watch_blind(void)
 void cp_watch_reset(void)
 {
 	pthread_mutex_init(&W.lock, NULL);
-	if (W.uffd >= 0)
-		rawsys1(SYS_close, W.uffd);
+	own_fd_close(W.uffd);
 	W.uffd = -1;
 	W.armed = false;
 	W.unwatched = 0;

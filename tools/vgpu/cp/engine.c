@@ -12,6 +12,7 @@
 
 #include "cp/internal.h"
 #include "device.h"
+#include "ownfd.h"
 #include "vm/rawsys.h"
 
 /* How long the pages stay open after the last ring before they are protected again: longer than
@@ -264,8 +265,7 @@ static void forked(void)
 	/* None of the parent's threads or queues exist here. */
 	pthread_mutex_init(&E.lock, NULL);
 	pthread_mutex_init(&E.scan, NULL);
-	if (E.wake >= 0)
-		rawsys1(SYS_close, E.wake);
+	own_fd_close(E.wake);
 	E.wake = -1;
 	E.list = NULL;
 	E.running = false;
@@ -293,11 +293,7 @@ int cp_start(unsigned workers)
 	r = rawsys2(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r < 0)
 		goto out;
-	E.wake = (int)rawsys3(SYS_fcntl, r, F_DUPFD_CLOEXEC, 1000);
-	if (E.wake >= 0)
-		rawsys1(SYS_close, r);
-	else
-		E.wake = (int)r;
+	E.wake = own_fd(r);
 	E.stop = E.kicked = false;
 	if (vgpu_config.deterministic)
 		workers = 1;
@@ -321,7 +317,7 @@ int cp_start(unsigned workers)
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (r) {
-		rawsys1(SYS_close, E.wake);
+		own_fd_close(E.wake);
 		E.wake = -1;
 		goto out;
 	}
@@ -342,7 +338,7 @@ void cp_stop(void)
 		pthread_join(E.thread, NULL);
 		cp_workers_stop();
 		cp_watch_close();
-		rawsys1(SYS_close, E.wake);
+		own_fd_close(E.wake);
 		E.wake = -1;
 		E.running = false;
 	}

@@ -26,9 +26,8 @@
 
 #include "isa/jit_internal.h"
 #include "isa/jit_server.h"
+#include "ownfd.h"
 #include "vm/rawsys.h"
-
-#define HIGH_FD 1000
 
 static struct {
 	int fd;
@@ -125,12 +124,16 @@ static int child_main(void *arg)
 	return 127;
 }
 
+/* glibc's clone() by its other name: a client under ThreadSanitizer has a clone() that takes the
+ * child for a thread it should know. */
+int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+
 /* The child between, whose death leaves the compiler to init. */
 static int between_main(void *arg)
 {
 	struct child *c = arg;
 
-	c->pid = clone(child_main, c->stack, CLONE_VM | CLONE_VFORK, c);
+	c->pid = __clone(child_main, c->stack, CLONE_VM | CLONE_VFORK, c);
 	rawsys1(SYS_exit_group, 0);
 	return 0;
 }
@@ -164,8 +167,7 @@ static int start(void)
 		return r;
 	if (rawsys4(SYS_socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv))
 		return -EMFILE;
-	high = (int)rawsys3(SYS_fcntl, sv[0], F_DUPFD_CLOEXEC, HIGH_FD);
-	rawsys1(SYS_close, sv[0]);
+	high = own_fd(sv[0]);
 	mem = (char *)rawsys6(SYS_mmap, 0, stack, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	c = (struct child){.path = path,
@@ -176,7 +178,7 @@ static int start(void)
 	pid = -1;
 	if (high >= 0 && (uintptr_t)mem < (uintptr_t)-4096 && c.env)
 		/* No exit signal: nobody is told, and wait() without __WCLONE passes it by. */
-		pid = clone(between_main, mem + stack, CLONE_VM | CLONE_VFORK, &c);
+		pid = __clone(between_main, mem + stack, CLONE_VM | CLONE_VFORK, &c);
 	if (pid > 0)
 		while (rawsys4(SYS_wait4, pid, 0, __WCLONE, 0) == -EINTR)
 			;
@@ -186,8 +188,7 @@ static int start(void)
 		rawsys2(SYS_munmap, mem, stack);
 	free(c.env);
 	if (pid < 0) {
-		if (high >= 0)
-			rawsys1(SYS_close, high);
+		own_fd_close(high);
 		return -EAGAIN;
 	}
 	server.fd = high;
@@ -234,7 +235,7 @@ int jit_server_compile(const struct jit_cfg *cfg, const struct jit_shape *shape,
 	int r = 0;
 
 	if (server.client != getpid() && server.fd >= 0) {
-		rawsys1(SYS_close, server.fd); /* the parent's */
+		own_fd_close(server.fd); /* the parent's */
 		server.fd = -1;
 		server.dead = false;
 	}
@@ -265,7 +266,7 @@ int jit_server_compile(const struct jit_cfg *cfg, const struct jit_shape *shape,
 	if (r) {
 		/* What is left may still be told to a compiler that is only not listened to. */
 		if (!__atomic_load_n(&server.leaving, __ATOMIC_ACQUIRE)) {
-			rawsys1(SYS_close, server.fd);
+			own_fd_close(server.fd);
 			server.fd = -1;
 			server.dead = true;
 		}
@@ -308,7 +309,7 @@ int jit_server_leave(const struct jit_cfg *cfg, const struct jit_shape *shape, c
 void jit_server_stop(void)
 {
 	if (server.fd >= 0 && server.client == getpid())
-		rawsys1(SYS_close, server.fd);
+		own_fd_close(server.fd);
 	server.fd = -1;
 	server.dead = false;
 	server.leaving = false;

@@ -15,6 +15,7 @@
 
 #include "carry.h"
 #include "drm/drm_file.h"
+#include "ownfd.h"
 #include "vm/rawsys.h"
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -131,7 +132,7 @@ static void free_events(struct kfd_process *p)
 		gem_unref(p->signal_gem);
 	if (p->signal_fd >= 0) {
 		rawsys2(SYS_munmap, p->signal_page, KFD_SIGNAL_EVENT_LIMIT * 8);
-		rawsys1(SYS_close, p->signal_fd);
+		own_fd_close(p->signal_fd);
 	}
 }
 

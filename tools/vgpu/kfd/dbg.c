@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ownfd.h"
 #include "vm/rawsys.h"
 
 #define QUEUE_CODES_END  32 /* exception codes below are a queue's */
@@ -196,16 +197,15 @@ static int dbg_enable(struct kfd_process *p, struct dbg_state *d, struct kfd_ioc
 		return -EBUSY;
 	if (n > sizeof(d->runtime))
 		n = sizeof(d->runtime);
-	fd = vgpu_files.fd_valid((int)a->enable.dbg_fd)
-		     ? rawsys3(SYS_fcntl, (int)a->enable.dbg_fd, F_DUPFD_CLOEXEC, 1000)
-		     : -EBADF;
+	fd = vgpu_files.fd_valid((int)a->enable.dbg_fd) ? own_fd_copy((int)a->enable.dbg_fd)
+							: -EBADF;
 	if (fd < 0)
 		return -EBADF;
 	if (d->runtime.runtime_state == DEBUG_RUNTIME_STATE_ENABLED)
 		dbg_activate(d);
 	a->enable.rinfo_size = sizeof(d->runtime);
 	if (user_write(a->enable.rinfo_ptr, &d->runtime, n)) {
-		rawsys1(SYS_close, fd);
+		own_fd_close((int)fd);
 		dbg_deactivate(p, d);
 		return -EFAULT;
 	}
@@ -225,7 +225,7 @@ static void dbg_disable(struct kfd_process *p, struct dbg_state *d)
 	else if (d->runtime.runtime_state != DEBUG_RUNTIME_STATE_DISABLED)
 		d->runtime.runtime_state = DEBUG_RUNTIME_STATE_ENABLED;
 	if (d->debugger == getpid())
-		rawsys1(SYS_close, d->event_fd);
+		own_fd_close(d->event_fd);
 	d->enabled = false;
 	d->debugger = d->allowed = 0;
 	d->wanted = d->process = d->device = 0;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ownfd.h"
 #include "vm/rawsys.h"
 
 /* How a debugger finds the memfd: it reads this from the other process, at the place where its own
@@ -42,21 +43,15 @@ void dbg_state_close(struct dbg_state *d)
 static int create(pid_t subject, struct anchor *where, struct dbg_state **out)
 {
 	pthread_mutexattr_t attr;
-	long fd = rawsys2(SYS_memfd_create, "vgpu-debug", MFD_CLOEXEC), high;
-	int err;
+	int fd = own_fd(rawsys2(SYS_memfd_create, "vgpu-debug", MFD_CLOEXEC)), err;
 
 	if (fd < 0)
-		return (int)fd;
-	high = rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
-	if (high >= 0) {
-		rawsys1(SYS_close, fd);
-		fd = high;
-	}
+		return fd;
 	err = (int)rawsys2(SYS_ftruncate, fd, STATE_BYTES);
 	if (!err)
-		err = map((int)fd, out);
+		err = map(fd, out);
 	if (err) {
-		rawsys1(SYS_close, fd);
+		own_fd_close(fd);
 		return err;
 	}
 	pthread_mutexattr_init(&attr);
@@ -67,7 +62,7 @@ static int create(pid_t subject, struct anchor *where, struct dbg_state **out)
 	(*out)->subject = subject;
 	where->subject = subject;
 	where->owner = getpid();
-	where->fd = (int)fd;
+	where->fd = fd;
 	return 0;
 }
 
@@ -112,7 +107,7 @@ int dbg_state_private(struct kfd_process *p)
 
 	if (err)
 		return err;
-	rawsys1(SYS_close, own.fd);
+	own_fd_close(own.fd);
 	p->dbg->devices = p->n_pdds;
 	return 0;
 }
@@ -219,7 +214,7 @@ int dbg_state_find(pid_t pid, bool make, struct dbg_state **out)
 		return err;
 	if (ask(lead, true, &a) <= 0) {
 		dbg_state_close(*out);
-		rawsys1(SYS_close, a.fd);
+		own_fd_close(a.fd);
 		return -ESRCH;
 	}
 	return 0;

@@ -18,6 +18,7 @@
 
 #include "carry.h"
 #include "check/check.h"
+#include "ownfd.h"
 #include "vm/rawsys.h"
 
 #define EVENT_PAGE_SIZE   (KFD_SIGNAL_EVENT_LIMIT * 8u)
@@ -113,26 +114,20 @@ static void event_set(struct kfd_event *ev)
 /* Kernel-allocated page of kernels that still have it: a memfd, so that the client can map it. */
 static int kernel_page(struct kfd_process *p)
 {
-	long fd, high, addr;
+	int fd = own_fd(rawsys2(SYS_memfd_create, "kfd-event-page", MFD_CLOEXEC));
+	long addr = -ENOMEM;
 
-	fd = rawsys2(SYS_memfd_create, "kfd-event-page", MFD_CLOEXEC);
 	if (fd < 0)
 		return -ENOMEM;
-	high = rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
-	if (high >= 0) {
-		rawsys1(SYS_close, fd);
-		fd = high;
-	}
-	addr = -ENOMEM;
 	if (!rawsys2(SYS_ftruncate, fd, EVENT_PAGE_SIZE))
 		addr = rawsys6(SYS_mmap, 0, EVENT_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 			       0);
 	if (addr < 0 && addr > -4096) {
-		rawsys1(SYS_close, fd);
+		own_fd_close(fd);
 		return -ENOMEM;
 	}
 	p->signal_page = (uint64_t *)addr;
-	p->signal_fd = (int)fd;
+	p->signal_fd = fd;
 	memset(p->signal_page, 0xff, EVENT_PAGE_SIZE);
 	p->signal_mapped_size = 256 * 8; /* what the oldest clients expect */
 	return 0;

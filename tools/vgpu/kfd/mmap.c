@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "check/check.h"
+#include "ownfd.h"
 #include "vm/rawsys.h"
 
 /* One page behind every MMIO mapping of the process: the HDP flush registers read as zero. */
@@ -16,20 +17,15 @@ static int mmio_fd(void)
 	static int fd = -1;
 
 	if (fd < 0) {
-		long f = rawsys2(SYS_memfd_create, "kfd-mmio", MFD_CLOEXEC), high;
+		int f = own_fd(rawsys2(SYS_memfd_create, "kfd-mmio", MFD_CLOEXEC));
 
 		if (f < 0)
 			return -ENOMEM;
-		high = rawsys3(SYS_fcntl, f, F_DUPFD_CLOEXEC, 1000);
-		if (high >= 0) {
-			rawsys1(SYS_close, f);
-			f = high;
-		}
 		if (rawsys2(SYS_ftruncate, f, 4096)) {
-			rawsys1(SYS_close, f);
+			own_fd_close(f);
 			return -ENOMEM;
 		}
-		fd = (int)f;
+		fd = f;
 	}
 	return fd;
 }

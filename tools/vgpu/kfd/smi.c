@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "carry.h"
+#include "ownfd.h"
 #include "share/share.h"
 #include "vm/rawsys.h"
 
@@ -73,28 +74,23 @@ static int mask_map(struct smi_client *c)
 
 static int mask_create(struct smi_client *c)
 {
-	long fd = rawsys2(SYS_memfd_create, "kfd-smi-mask", MFD_CLOEXEC), high;
-	int err;
+	int fd = own_fd(rawsys2(SYS_memfd_create, "kfd-smi-mask", MFD_CLOEXEC)), err;
 
 	if (fd < 0)
-		return (int)fd;
-	high = rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
-	rawsys1(SYS_close, fd);
-	if (high < 0)
-		return -EMFILE;
-	c->events_fd = (int)high;
-	err = (int)rawsys2(SYS_ftruncate, high, 4096);
+		return fd;
+	c->events_fd = fd;
+	err = (int)rawsys2(SYS_ftruncate, fd, 4096);
 	if (!err)
 		err = mask_map(c);
 	if (err)
-		rawsys1(SYS_close, high);
+		own_fd_close(fd);
 	return err;
 }
 
 static void mask_free(struct smi_client *c)
 {
 	rawsys2(SYS_munmap, c->events, 4096);
-	rawsys1(SYS_close, c->events_fd);
+	own_fd_close(c->events_fd);
 }
 
 KFD_HANDLER(smi_events)
@@ -123,10 +119,9 @@ KFD_HANDLER(smi_events)
 	if (err)
 		goto out_free;
 	/* Our ends live above the numbers that clients use. The client's has no O_CLOEXEC. */
-	c->wr = (int)rawsys3(SYS_fcntl, fds[1], F_DUPFD_CLOEXEC, 1000);
-	c->rd = (int)rawsys3(SYS_fcntl, fds[0], F_DUPFD_CLOEXEC, 1000);
-	rawsys1(SYS_close, fds[1]);
-	if (c->wr < 0 || c->rd < 0) {
+	c->wr = own_fd(fds[1]);
+	c->rd = own_fd_copy(fds[0]);
+	if (c->rd < 0) {
 		err = -EMFILE;
 		goto out_close;
 	}
@@ -147,10 +142,7 @@ KFD_HANDLER(smi_events)
 
 out_close:
 	rawsys1(SYS_close, fds[0]);
-	if (c->wr >= 0)
-		rawsys1(SYS_close, c->wr);
-	if (c->rd >= 0)
-		rawsys1(SYS_close, c->rd);
+	own_fd_close(c->wr);
 out_free:
 	mask_free(c);
 	free(c);
@@ -193,9 +185,8 @@ void smi_release(struct smi_client *c)
 	}
 	pthread_mutex_unlock(&lock);
 	count_stream(-1);
-	if (c->wr >= 0)
-		rawsys1(SYS_close, c->wr);
-	rawsys1(SYS_close, c->rd);
+	own_fd_close(c->wr);
+	own_fd_close(c->rd);
 	mask_free(c);
 	free(c);
 }
@@ -228,10 +219,9 @@ struct smi_client *smi_kept(pid_t pid, bool suser, int events_fd, int fd)
 	s->suser = suser;
 	s->events_fd = events_fd;
 	s->wr = -1;
-	s->rd = (int)rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
+	s->rd = own_fd_copy(fd);
 	if (s->rd < 0 || (events_fd < 0 ? mask_create(s) : mask_map(s))) {
-		if (s->rd >= 0)
-			rawsys1(SYS_close, s->rd);
+		own_fd_close(s->rd);
 		free(s);
 		return NULL;
 	}
@@ -239,10 +229,8 @@ struct smi_client *smi_kept(pid_t pid, bool suser, int events_fd, int fd)
 		return s; /* what there is to report is reported where it happens */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	wr = rawsys4(SYS_openat, AT_FDCWD, path, O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0);
-	if (wr >= 0) {
-		s->wr = (int)rawsys3(SYS_fcntl, wr, F_DUPFD_CLOEXEC, 1000);
-		rawsys1(SYS_close, wr);
-	}
+	if (wr >= 0)
+		s->wr = own_fd(wr);
 	pthread_mutex_lock(&lock);
 	if (s->wr >= 0) {
 		s->next = kfd_device.smi;

@@ -21,6 +21,7 @@
 
 #include "drm/drm_file.h"
 #include "drm/gem.h"
+#include "ownfd.h"
 #include "preload.h"
 #include "share/share.h"
 #include "vm/rawsys.h"
@@ -290,11 +291,23 @@ static void read_kept(int fd, const struct head *h)
 	carry_free(&c);
 }
 
+/* What keeps the daemon of a shared device alive as long as a program that was run with it. */
+static void keep_hold(void)
+{
+	const char *hold = getenv("VGPU_SHARED_HOLD");
+	struct stat st = {0};
+	int fd = hold ? atoi(hold) : -1;
+
+	if (fd >= OWN_FD_FIRST && !rawsys2(SYS_fstat, fd, &st) && S_ISSOCK(st.st_mode))
+		own_fd_mark(fd);
+}
+
 void kept_attach(void)
 {
 	struct head h = {0};
 
 	vgpu_mm_borrowed(); /* the first time: this memory's own process */
+	keep_hold();
 	if (share_on()) {
 		vfd_adopt_all();
 		return;
@@ -355,15 +368,13 @@ void vfd_mark(int fd, const struct vfile *v)
 static int take_fd(int64_t pid, int64_t fd)
 {
 	char path[64];
-	long got, high;
+	long got;
 
 	snprintf(path, sizeof(path), "/proc/%lld/fd/%lld", (long long)pid, (long long)fd);
 	got = rawsys4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
 	if (got < 0)
 		return (int)got;
-	high = rawsys3(SYS_fcntl, got, F_DUPFD_CLOEXEC, 1000);
-	rawsys1(SYS_close, got);
-	return (int)high;
+	return own_fd(got);
 }
 
 static struct gem *gem_behind(int fd)
@@ -384,7 +395,7 @@ static struct gem *gem_behind(int fd)
 		return NULL;
 	}
 	if (gem_create_file((enum gem_domain)h.domain, memory, h.off, h.size, &g)) {
-		rawsys1(SYS_close, memory);
+		own_fd_close(memory);
 		return NULL;
 	}
 	g->cpu_access = h.cpu_access != 0;

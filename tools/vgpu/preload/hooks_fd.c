@@ -16,6 +16,7 @@
 
 #include "drm/drm_file.h"
 #include "drm/gem.h"
+#include "ownfd.h"
 #include "share/share.h"
 
 ssize_t __read_chk(int fd, void *buf, size_t n, size_t room);
@@ -146,8 +147,20 @@ HOOK int isatty(int fd)
 	return kfd ? 1 : REAL(isatty)(fd);
 }
 
+/* A client knows nothing of the device's own descriptors, and goes on when it has closed all it does
+ * not know. */
+static bool refuses_close(int fd)
+{
+	if (__builtin_expect(!own_fd_is(fd), 1))
+		return false;
+	errno = EBADF;
+	return true;
+}
+
 HOOK int close(int fd)
 {
+	if (refuses_close(fd))
+		return -1;
 	if (__builtin_expect(vfd_live, 0)) {
 		struct vfile *v = vfd_get(fd);
 
@@ -163,15 +176,32 @@ HOOK int close(int fd)
 
 HOOK int close_range(unsigned first, unsigned last, int flags)
 {
+	int own, r;
+
 	if (!(flags & CLOSE_RANGE_CLOEXEC))
 		vfd_forget_range(first, last);
+	/* Around what is the device's own. */
+	while (first <= last && (own = own_fd_next(first)) >= 0 && (unsigned)own <= last) {
+		if ((unsigned)own > first) {
+			r = REAL(close_range)(first, (unsigned)own - 1, flags);
+			if (r)
+				return r;
+		}
+		first = (unsigned)own + 1;
+		if (first > last)
+			return 0;
+	}
 	return REAL(close_range)(first, last, flags);
 }
 
 HOOK void closefrom(int first)
 {
-	vfd_forget_range(first < 0 ? 0 : (unsigned)first, ~0u);
-	REAL(closefrom)(first);
+	unsigned from = first < 0 ? 0 : (unsigned)first;
+
+	vfd_forget_range(from, ~0u);
+	/* A kernel without close_range leaves libc to list them. */
+	if (own_fd_next(from) < 0 || close_range(from, ~0u, 0))
+		REAL(closefrom)(first);
 }
 
 HOOK int dup(int fd)
@@ -185,7 +215,13 @@ HOOK int dup(int fd)
 
 HOOK int dup2(int fd, int to)
 {
-	int r = REAL(dup2)(fd, to);
+	int r;
+
+	if (own_fd_is(to)) {
+		errno = EBUSY; /* as for a number that another open() is about to get */
+		return -1;
+	}
+	r = REAL(dup2)(fd, to);
 
 	if (r >= 0 && vfd_live)
 		vfd_duplicated(fd, r);
@@ -194,7 +230,13 @@ HOOK int dup2(int fd, int to)
 
 HOOK int dup3(int fd, int to, int flags)
 {
-	int r = REAL(dup3)(fd, to, flags);
+	int r;
+
+	if (own_fd_is(to)) {
+		errno = EBUSY; /* as for a number that another open() is about to get */
+		return -1;
+	}
+	r = REAL(dup3)(fd, to, flags);
 
 	if (r >= 0 && vfd_live)
 		vfd_duplicated(fd, r);

@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ownfd.h"
 #include "vm/rawsys.h"
 
 static int trace_fd = -2; /* not looked yet */
@@ -32,18 +33,12 @@ static size_t n_names, cap_names;
 static void trace_open(void)
 {
 	const char *path = getenv("VGPU_TRACE");
-	long fd = -1, high;
+	long fd = -1;
 
 	if (path && *path)
 		fd = rawsys4(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
 			     0644);
-	if (fd >= 0) {
-		high = rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
-		if (high >= 0) {
-			rawsys1(SYS_close, fd);
-			fd = high;
-		}
-	}
+	fd = own_fd(fd);
 	__atomic_store_n(&trace_fd, fd < 0 ? -1 : (int)fd, __ATOMIC_RELEASE);
 }
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "drm/sysfs.h"
+#include "ownfd.h"
 #include "share/share.h"
 #include "vm/rawsys.h"
 
@@ -206,7 +207,7 @@ static bool hold_root(void)
 {
 	char path[sizeof(root) + 8];
 	struct stat st = {0};
-	long fd, high;
+	long fd;
 
 	snprintf(path, sizeof(path), "%s/lock", root);
 	fd = sys_open(path, O_RDWR | O_CREAT, 0600);
@@ -218,10 +219,7 @@ static bool hold_root(void)
 		rawsys1(SYS_close, fd);
 		return false;
 	}
-	high = rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
-	if (high >= 0)
-		rawsys1(SYS_close, fd);
-	lock_fd = (int)(high >= 0 ? high : fd);
+	lock_fd = own_fd(fd);
 	return true;
 }
 
@@ -266,8 +264,7 @@ const char *tree_root(int group)
 		root[0] = 0;
 		n_nodes = 0;
 		memset(have, 0, sizeof(have));
-		if (lock_fd >= 0)
-			rawsys1(SYS_close, lock_fd);
+		own_fd_close(lock_fd);
 		lock_fd = -1;
 		if (vgpu_device_describe() || !create_root())
 			goto out;

@@ -20,9 +20,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "ownfd.h"
 #include "vm/rawsys.h"
-
-#define HIGH_FD 1000
 
 bool share_joined;
 const struct share_page *share_page;
@@ -63,22 +62,8 @@ bool share_lost(void)
 
 static void close_fd(int *fd)
 {
-	if (*fd >= 0)
-		rawsys1(SYS_close, *fd);
+	own_fd_close(*fd);
 	*fd = -1;
-}
-
-static int high_fd(long fd)
-{
-	long high;
-
-	if (fd < 0)
-		return (int)fd;
-	high = rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_FD);
-	if (high < 0)
-		return (int)fd;
-	rawsys1(SYS_close, fd);
-	return (int)high;
 }
 
 /* ---- messages ------------------------------------------------------------- */
@@ -135,7 +120,7 @@ static int receive_msg(int sock, struct share_msg *m, void *data, size_t room, i
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
 			if (fds)
-				fds[i] = high_fd(fd);
+				fds[i] = own_fd(fd);
 			else
 				rawsys1(SYS_close, fd);
 		}
@@ -160,7 +145,7 @@ static int open_socket(void)
 		rawsys1(SYS_close, fd);
 		return (int)r;
 	}
-	return high_fd(fd);
+	return own_fd(fd);
 }
 
 static int transact(int sock, struct share_msg *m, int fd, const void *in, void *out, size_t *room,
@@ -207,7 +192,7 @@ int share_describe(struct share_device *out)
 	if (sock < 0)
 		return unreachable(sock);
 	err = transact(sock, &m, -1, NULL, out, &n, NULL);
-	rawsys1(SYS_close, sock);
+	own_fd_close(sock);
 	if (err)
 		return unreachable(err);
 	return wrong_version(out, n);
@@ -221,7 +206,7 @@ enum share_kind share_file_kind(uint64_t inode)
 	if (sock < 0)
 		return SHARE_NO_FILE;
 	err = transact(sock, &m, -1, NULL, NULL, NULL, NULL);
-	rawsys1(SYS_close, sock);
+	own_fd_close(sock);
 	return err ? SHARE_NO_FILE : (enum share_kind)m.a[0];
 }
 
@@ -314,7 +299,7 @@ static int join_news(int *ours, int *theirs)
 
 	if (r < 0)
 		return (int)r;
-	*ours = high_fd(sv[0]);
+	*ours = own_fd(sv[0]);
 	*theirs = sv[1];
 	return 0;
 }

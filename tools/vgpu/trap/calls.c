@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "preload/preload.h"
+#include "ownfd.h"
 #include "share/share.h"
 #include "vm/rawsys.h"
 
@@ -157,7 +158,7 @@ static long fd_call(struct call *c)
 	long r;
 
 	if (!v)
-		return CALL_PASS;
+		return c->nr == SYS_close && own_fd_is((int)c->a[0]) ? -EBADF : CALL_PASS;
 	vfile_put(v);
 	switch (c->nr) {
 	/* The table of descriptors in this memory is the parent's. */
@@ -273,8 +274,9 @@ long call_dispatch(struct call *c)
 		return hook(c);
 	case SYS_dup2:
 	case SYS_dup3:
-	case SYS_close_range:
 		return c->b->foreign ? CALL_PASS : hook(c);
+	case SYS_close_range:
+		return hook(c);
 	}
 	return fd_call(c);
 }

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 
 #include "kfd/vkfd.h"
+#include "ownfd.h"
 #include "vm/rawsys.h"
 
 #ifndef SYS_openat2
@@ -174,6 +175,10 @@ int filter_device(void)
 	begin(&p, TRAP_ASK_DEVICE);
 	for (unsigned i = 0; i < sizeof(device) / sizeof(device[0]); i++)
 		want_if(&p, device[i]);
+	/* Numbers where the device's own descriptors are. */
+	put(&p, BPF_JMP | BPF_JEQ | BPF_K, SYS_close, 0, 2);
+	LD(&p, ARG_LO(0));
+	put(&p, BPF_JMP | BPF_JGE | BPF_K, OWN_FD_FIRST, LATER, 0);
 	return load(&p);
 }
 

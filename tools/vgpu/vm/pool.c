@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "ownfd.h"
 #include "share/share.h"
 #include "vm/internal.h"
 #include "vm/rawsys.h"
@@ -46,8 +47,7 @@ static void pools_release(void)
 {
 	if (P.alias)
 		rawsys2(SYS_munmap, P.alias, P.size);
-	if (P.fd >= 0)
-		rawsys1(SYS_close, P.fd);
+	own_fd_close(P.fd);
 	for (int i = 0; i < VM_POOL_COUNT; i++)
 		free(P.pool[i].holes);
 	memset(P.pool, 0, sizeof(P.pool));
@@ -64,8 +64,7 @@ static void forked(void)
 	P.alias = NULL;
 	P.tables = 0;
 	if (P.fd >= 0 && keep_parent) {
-		if (P.parent_fd >= 0)
-			rawsys1(SYS_close, P.parent_fd);
+		own_fd_close(P.parent_fd);
 		P.parent_fd = P.fd;
 		P.fd = -1;
 	}
@@ -83,7 +82,7 @@ void vm_pools_keep_parent(bool keep)
 	keep_parent = keep;
 	if (keep || P.parent_fd < 0)
 		return;
-	rawsys1(SYS_close, P.parent_fd);
+	own_fd_close(P.parent_fd);
 	P.parent_fd = -1;
 }
 
@@ -170,13 +169,13 @@ static void pool_give(struct pool *p, uint64_t off, uint64_t size)
 static long pools_share(void)
 {
 	uint64_t total;
-	long fd = rawsys3(SYS_fcntl, share_memory_fd(&total), F_DUPFD_CLOEXEC, 1000), r;
+	long fd = own_fd_copy(share_memory_fd(&total)), r;
 
 	if (fd < 0)
 		return fd;
 	r = rawsys6(SYS_mmap, 0, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (r < 0 && r > -4096) {
-		rawsys1(SYS_close, fd);
+		own_fd_close((int)fd);
 		return r;
 	}
 	P.alias = (uint8_t *)r;
@@ -208,13 +207,7 @@ int vm_pools_init(uint64_t vram_bytes, uint64_t gtt_bytes)
 	r = rawsys2(SYS_memfd_create, "vgpu-memory", MFD_CLOEXEC);
 	if (r < 0)
 		goto out;
-	fd = r;
-	/* Programs number their own files from 0 up and some close low numbers blindly. */
-	r = rawsys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 1000);
-	if (r >= 0) {
-		rawsys1(SYS_close, fd);
-		fd = r;
-	}
+	fd = own_fd(r);
 	for (int i = 0; i < VM_POOL_COUNT; i++) {
 		struct pool *p = &P.pool[i];
 
@@ -244,8 +237,8 @@ ready:
 	r = 0;
 out:
 	if (r && r != -EBUSY) {
-		if (P.fd < 0 && fd >= 0)
-			rawsys1(SYS_close, fd);
+		if (P.fd < 0)
+			own_fd_close((int)fd);
 		pools_release();
 	}
 	pthread_mutex_unlock(&P.lock);
