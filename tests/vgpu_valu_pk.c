@@ -197,6 +197,25 @@ Test(valu_pk, packed_fmac)
 				same_f16(half_of(vreg(0, 30)[l], h),
 					 h_fma(half_of(vreg(0, 10)[l], h),
 					       half_of(vreg(0, 20)[l], h), half_of(old[l], h), 0)));
+	/* a float constant in both halves, an integer as it is */
+	static const struct {
+		uint16_t code, half[2];
+	} c[] = {{240, {0x3800, 0x3800}},
+		 {243, {0xbc00, 0xbc00}},
+		 {248, {0x3118, 0x3118}},
+		 {129, {1, 0}}};
+
+	for (unsigned k = 0; k < 4; k++) {
+		in.src[0] = c[k].code;
+		memcpy(vreg(0, 30), old, 128);
+		run(sem_V_PK_FMAC_F16, &in);
+		for (unsigned l = 0; l < 32; l++)
+			for (unsigned h = 0; h < 2; h++)
+				cr_assert(same_f16(half_of(vreg(0, 30)[l], h),
+						   h_fma(c[k].half[h], half_of(vreg(0, 20)[l], h),
+							 half_of(old[l], h), 0)),
+					  "constant %u", c[k].code);
+	}
 }
 
 static int32_t s16(uint32_t v)

@@ -259,6 +259,8 @@ class Maker:
         if i < 2 and name in ("V_DOT2_F32_BF16", "V_DOT2ACC_F32_F16"):
             h = constant(code, "f", 32) >> 16 if f and "BF16" in name else constant(code, "f", 16) & 0xFFFF
             return h | h << 16
+        if name == "V_PK_FMAC_F16" and f:  # measured: gfx11 has it in both halves
+            return constant(code, "f", 16) * 0x10001
         return constant(code, *t)
 
     def instance(self, enc, name, opcode, form, text, types, dt, mode, variant):

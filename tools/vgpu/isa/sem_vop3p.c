@@ -139,8 +139,14 @@ VOP_PK_F16(V_PK_MUL_F16, 2, false, f16_to_f32, a *b)
 VOP_PK_F16(V_PK_FMA_F16, 3, false, f16_to_f32, f16_fma(a, b, c, valu_down16(&v)))
 VOP_PK_F16(V_PK_MIN_F16, 2, true, f16_widen, f32_min(a, b, valu_ieee(x)))
 VOP_PK_F16(V_PK_MAX_F16, 2, true, f16_widen, f32_max(a, b, valu_ieee(x)))
-/* A VOP2: low halves make the low result, high halves the high one. */
-PK_F16(V_PK_FMAC_F16, 3, false, f16_to_f32, 0, 7, in->neg, in->neg,
+/* A VOP2: low halves make the low result, high halves the high one. Since gfx11 a float constant
+ * stands in both (measured on gfx1100: LLVM's issue 94116). */
+static inline unsigned fmac_high(const struct isa_insn *in)
+{
+	return in->src[0] >= 240 && in->src[0] <= 248 ? 6 : 7;
+}
+
+PK_F16(V_PK_FMAC_F16, 3, false, f16_to_f32, 0, fmac_high(in), in->neg, in->neg,
        f16_fma(a, b, c, valu_down16(&v)))
 
 /* ---- mixed fma -------------------------------------------------------------------------- */
