@@ -3,6 +3,7 @@
 
 TestSuite(valu_lane);
 
+extern isa_sem sem_V_SUBREV_NC_U32, sem_V_SUBREV_CO_U32, sem_V_SUBREV_F32, sem_V_LSHLREV_B32;
 extern isa_sem sem_V_MOV_B32, sem_V_ADD_NC_U32, sem_V_ADD_F32, sem_V_FMA_F32, sem_V_MOV_B16;
 
 /* ---- DPP --------------------------------------------------------------------------------- */
@@ -89,6 +90,46 @@ Test(valu_lane, dpp16)
 			cr_assert_eq(vreg((unsigned)l / 32, 40)[l % 32], want,
 				     "ctrl %#x lane %d fi %d bc %d", in.dpp_ctrl, l, in.dpp_fi,
 				     in.dpp_bound_ctrl);
+		}
+	}
+}
+
+/* Integer reverse subtractions permute source 1; those of floats and reverse shifts source 0. */
+Test(valu_lane, dpp_of_reversed)
+{
+	static isa_sem *const sems[] = {sem_V_SUBREV_NC_U32, sem_V_SUBREV_CO_U32, sem_V_SUBREV_F32,
+					sem_V_LSHLREV_B32};
+	static const uint16_t ops[] = {ISA_V_SUBREV_NC_U32, ISA_V_SUBREV_CO_U32, ISA_V_SUBREV_F32,
+				       ISA_V_LSHLREV_B32};
+
+	setup_wave(false);
+	for (unsigned k = 0; k < 8; k++) {
+		struct isa_insn in = vop(40);
+		bool dpp8 = k & 4;
+
+		in.op = ops[k & 3];
+
+		for (uint32_t l = 0; l < 32; l++) {
+			vreg(0, 10)[l] = (k & 3) == 2 ? bits((float)l) : l;
+			vreg(0, 20)[l] = (k & 3) == 2 ? bits((float)(100 * l)) : 100 * l;
+		}
+		in.dpp_kind = dpp8 ? DPP_DPP8 : DPP_DPP16;
+		in.dpp_ctrl = 0x140; /* row_mirror */
+		in.dpp8_sel = 0;     /* lane 0 of each eight */
+		in.dpp_row_mask = in.dpp_bank_mask = 15;
+		in.sdst = OPR_VCC_LO;
+		run(sems[k & 3], &in);
+		for (uint32_t l = 0; l < 32; l++) {
+			uint32_t at = dpp8 ? l & ~7u : (l & 16) + 15 - (l & 15), want;
+
+			if ((k & 3) < 2)
+				want = 100 * at - l;
+			else if ((k & 3) == 2)
+				want = bits((float)(100 * l) - (float)at);
+			else
+				want = 100 * l << at;
+			cr_assert_eq(vreg(0, 40)[l], want, "%u: lane %u: %#x, not %#x", k, l,
+				     vreg(0, 40)[l], want);
 		}
 	}
 }

@@ -525,6 +525,27 @@ Test(valu_more, packing)
 	cr_assert_eq(run1(sem_V_CVT_PK_U8_F32, &in), 0x11ff3344u);
 	set1(10, bits(-4.0f));
 	cr_assert_eq(run1(sem_V_CVT_PK_U8_F32, &in), 0x11003344u);
+	/* by MODE's rounding: nearest even, up, down, to zero */
+	static const struct {
+		float a;
+		uint8_t want[4];
+	} u8[] = {{0.5f, {0, 1, 0, 0}},
+		  {1.5f, {2, 2, 1, 1}},
+		  {254.6f, {255, 255, 254, 254}},
+		  {-0.4f, {0, 0, 0, 0}},
+		  {0x1p-126f, {0, 1, 0, 0}},
+		  {255.2f, {255, 255, 255, 255}},
+		  {__builtin_nanf(""), {0, 0, 0, 0}}};
+
+	for (unsigned k = 0; k < 7; k++)
+		for (unsigned m = 0; m < 4; m++) {
+			W->mode = MODE_KEEP | m;
+			set1(10, bits(u8[k].a));
+			cr_assert_eq(run1(sem_V_CVT_PK_U8_F32, &in),
+				     0x11003344u | (uint32_t)u8[k].want[m] << 16, "%g by mode %u",
+				     (double)u8[k].a, m);
+		}
+	W->mode = MODE_KEEP | 1 << 2;
 	set1(10, bits(0.5f));
 	set1(20, bits(2.0f));
 	cr_assert_eq(run1(sem_V_CVT_PK_NORM_U16_F32, &in), 0xffff8000u);

@@ -121,6 +121,16 @@ def special(name, srcs, m):
         if not soft.is_nan(32, a) and not soft.is_inf(32, a):
             n = (soft.frac(32, a) + Fraction(1, 2)).__floor__()
             return max(-1 << 31, min((1 << 31) - 1, n)) & M32
+    if name == "V_CVT_PK_U8_F32":  # measured: rounded as MODE says
+        a = srcs[0] & M32
+        a = a if m["den32"] & 1 else soft.flush(32, a)
+        n = 0
+        if soft.is_inf(32, a):
+            n = 0 if soft.sign(32, a) else 255
+        elif not soft.is_nan(32, a):
+            n = soft.frac(32, soft.rint(32, a, ("even", "ceil", "floor", "trunc")[m["rnd32"]]))
+        byte = 8 * (srcs[1] & 3)
+        return srcs[2] & M32 & ~(255 << byte) | max(0, min(255, int(n))) << byte
     if name == "V_CVT_OFF_F32_I4":
         n = srcs[0] & 15
         return soft.encode(32, Fraction(n - 16 if n & 8 else n, 16))

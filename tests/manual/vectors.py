@@ -306,7 +306,8 @@ class Maker:
         if dpp:
             before.append(0xBEFE00FF)
             before.append(ex)
-            srcs[0], enabled, extra = self.dpp(regs, srcs[0], ex, form)
+            at = int(name in ("V_SUBREV_NC_U32", "V_SUBREV_CO_U32", "V_SUBREV_CO_CI_U32"))  # measured: they swap first
+            srcs[at], enabled, extra = self.dpp(regs, srcs[at], ex, form)
         words = self.encode(enc, name, form, opcode, regs, mods, dst, sdst, 0xFA if dpp == 1 and extra[0] == 16 else 0xE9 + extra[1] if dpp else None)
         words += [extra[2]] if dpp else []
         after = []

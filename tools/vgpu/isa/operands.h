@@ -22,7 +22,8 @@
  *    bit 7 of the VGPR number; the register codes here never carry that bit.
  *  - VOPD: the two halves run as two instructions on operands read before either writes; sem code
  *    for a half is called with an isa_insn of its own (isa_run splits it), so nothing to do.
- *  - DPP: in->dpp_kind != DPP_NONE; source 0 is a VGPR then, permuted by the vector sems.
+ *  - DPP: in->dpp_kind != DPP_NONE; source 0 is a VGPR then. The vector sems permute it, or source 1
+ *    of an integer reverse subtraction.
  */
 #ifndef VGPU_OPERANDS_H
 #define VGPU_OPERANDS_H

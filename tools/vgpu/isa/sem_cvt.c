@@ -299,7 +299,21 @@ VALU_SEM(V_CVT_PK_RTZ_F16_F32)
 	valu_out(&v, K_B32, rtz16(&v, lo) | rtz16(&v, hi) << 16);
 }
 
-/* Byte S1[1:0] of S2 becomes the saturated value of S0. */
+static inline v32f rounded(v32f a, unsigned rnd)
+{
+	switch (rnd) {
+	case 0:
+		return __builtin_elementwise_roundeven(a);
+	case 1:
+		return __builtin_elementwise_ceil(a);
+	case 2:
+		return __builtin_elementwise_floor(a);
+	}
+	return __builtin_elementwise_trunc(a);
+}
+
+/* Byte S1[1:0] of S2 becomes the saturated value of S0. Unlike every other conversion to integers
+ * it obeys MODE's rounding (measured: Mesa's errata to the manuals). */
 VALU_SEM(V_CVT_PK_U8_F32)
 {
 	struct valu v;
@@ -308,5 +322,6 @@ VALU_SEM(V_CVT_PK_U8_F32)
 	const v32f a = F(*valu_src(&v, 0, K_F32));
 	const v32u s = (*valu_src(&v, 1, K_B32) & 3u) << 3;
 	const v32u c = *valu_src(&v, 2, K_B32);
-	valu_out(&v, K_B32, (c & ~(splat(0xff) << s)) | U(to_range(a, 0.0f, 255.0f)) << s);
+	const v32f r = rounded(a, valu_round32(x));
+	valu_out(&v, K_B32, (c & ~(splat(0xff) << s)) | U(to_range(r, 0.0f, 255.0f)) << s);
 }

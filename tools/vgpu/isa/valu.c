@@ -80,6 +80,14 @@ uint32_t valu_scalar(const struct isa_exec *x, const struct isa_insn *in, unsign
 	return isa_sread(x, in, code);
 }
 
+/* The source that DPP permutes. Integer reverse subtractions swap their operands before that, and
+ * the permuted one is S1 (measured: LLVM's change 216835, Mesa's errata to the manuals). */
+static unsigned dpp_source(const struct isa_insn *in)
+{
+	return in->op == ISA_V_SUBREV_NC_U32 || in->op == ISA_V_SUBREV_CO_U32 ||
+	       in->op == ISA_V_SUBREV_CO_CI_U32;
+}
+
 void valu_src_slow(struct valu *v, unsigned i, enum valu_kind kind, unsigned half_bit)
 {
 	const struct isa_insn *in = v->in;
@@ -94,7 +102,7 @@ void valu_src_slow(struct valu *v, unsigned i, enum valu_kind kind, unsigned hal
 		v->t[i] = r;
 		return;
 	}
-	if (i == 0 && in->dpp_kind != DPP_NONE) {
+	if (in->dpp_kind != DPP_NONE && i == dpp_source(in)) {
 		uint32_t enabled;
 
 		r = valu_dpp(in, r, v->x->half, isa_exec_mask(v->x), &enabled);
