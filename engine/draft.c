@@ -77,12 +77,13 @@ static int make_plan(struct engine_draft *d, const struct engine_opts *o,
 		ret = plan_load(d, &o->load);
 	if (ret >= 0)
 		ret = plan_add_queue(d->plan, q);
-	if (ret >= 0)
-		ret = plan_tables(d->plan);
 	if (ret < 0) {
 		snprintf(err, errlen, "plan: %s", strerror(-ret));
 		return ret;
 	}
+	ret = plan_tables(d->plan, err, errlen);
+	if (ret < 0)
+		return ret;
 	return check_ring(d->plan, q, err, errlen);
 }
 

@@ -54,10 +54,10 @@ void footprint_compute(const struct plan *p, const struct footprint_machine *m,
 {
 	const struct footprint_number none = {true, 0};
 	struct footprint_number kfd = {m->mem_total.known, footprint_kfd_limit(m->mem_total.v)};
-	/* The end-of-pipe buffer is all that is asked for as VRAM; scratch is none of the plan's. */
+	/* Scratch, which is VRAM too, is none of the plan's. */
 	struct footprint f = {
 		.device = p->total,
-		.vram = row_of(p, "eop")->granted,
+		.vram = plan_vram(p),
 		.page_tables = p->tables_most,
 		.page_tables_least = p->tables_least,
 		.binds = -1,

@@ -8,13 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KERNARG_ALIGN 64u /* no two dispatches' arguments share a cache line */
+
 static const struct plan_bo bo_kinds[PLAN_BO_COUNT] = {
 	[PLAN_WEIGHTS] = {.owner = "weights", .coherence = BO_COARSE, .readonly = true},
 	[PLAN_KV] = {.owner = "kv", .coherence = BO_COARSE},
 	[PLAN_ACTIVATIONS] = {.owner = "transient:activations", .coherence = BO_COARSE},
-	[PLAN_IO] = {.owner = "io", .coherence = BO_UNCACHED},
-	[PLAN_KERNARGS] = {.owner = "kernargs", .coherence = BO_UNCACHED, .readonly = true},
-	[PLAN_TABLES] = {.owner = "tables", .coherence = BO_COARSE, .readonly = true},
+	[PLAN_IO] = {.owner = "io", .coherence = BO_UNCACHED, .grain = LAYOUT_ALIGN},
+	[PLAN_KERNARGS] = {.owner = "kernargs",
+			   .coherence = BO_UNCACHED,
+			   .readonly = true,
+			   .grain = KERNARG_ALIGN},
+	[PLAN_TABLES] = {.owner = "tables",
+			 .coherence = BO_COARSE,
+			 .readonly = true,
+			 .grain = LAYOUT_ALIGN},
 };
 
 /* ---- what runs where -------------------------------------------------------- */
@@ -36,8 +44,8 @@ static int claim_graph(struct plan *p, struct plan_graph *pg, const struct claim
 		else if (n)
 			pg->cpu_nodes++;
 		for (uint32_t s = 0; pn->device && s < PLAN_SLOTS; s++) {
-			int ret = plan_append(&p->bo[PLAN_KERNARGS], pn->claim.kernarg_bytes, 64,
-					      &pn->kernarg[s]);
+			int ret = plan_append(&p->bo[PLAN_KERNARGS], pn->claim.kernarg_bytes,
+					      KERNARG_ALIGN, &pn->kernarg[s]);
 
 			if (ret < 0)
 				return ret;
@@ -267,7 +275,8 @@ static int add(struct plan *p, const char *owner, uint64_t bytes, uint64_t align
 	r->granted += granted * count;
 	r->count += count;
 	p->total += granted * count;
-	return add_buffers(p, &(struct plan_buffer){owner, bytes, align}, count);
+	return add_buffers(p, &(struct plan_buffer){.owner = owner, .bytes = bytes, .align = align},
+			   count);
 }
 
 int plan_add(struct plan *p, const char *owner, uint64_t bytes, uint32_t count)

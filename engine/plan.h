@@ -34,6 +34,7 @@ struct plan_bo {
 	uint64_t bytes;   /* used; 0: there is no such buffer */
 	uint64_t granted; /* as the kernel rounds */
 	uint64_t align;   /* of the VA: the largest of what lies inside, at least PLAN_PAGE */
+	uint64_t grain;   /* of the first byte in its page: the same, at most PLAN_PAGE */
 	enum bo_coherence coherence;
 	bool readonly; /* for the device */
 };
@@ -90,6 +91,17 @@ struct plan_row {
 struct plan_buffer {
 	const char *owner;
 	uint64_t bytes, align; /* align 0: as bo_create() likes it */
+	uint64_t va;           /* where it will be; 0: the kernel decides (plan_tables()) */
+};
+
+#define PLAN_NAME_MAX 96
+/* A tensor inside a buffer. */
+struct plan_part {
+	char name[PLAN_NAME_MAX]; /* as rules have it: "weights:output.weight" */
+	enum plan_bo_id bo;
+	uint32_t tokens; /* activations: of steps of so many tokens; else 0 */
+	uint64_t offset, bytes;
+	const struct layout *layout; /* weights */
 };
 
 struct plan {
@@ -139,8 +151,15 @@ void plan_free(struct plan *p);
 int plan_add(struct plan *p, const char *owner, uint64_t bytes, uint32_t count);
 /* What one queue, its signals and its events need. */
 int plan_add_queue(struct plan *p, const struct queue_plan *q);
-/* Works out tables_least and tables_most, from all buffers and the plan's rules. -ENOMEM; -ENOSPC,
- * -EADDRINUSE, -ERANGE when the rules leave no room for a buffer. */
-int plan_tables(struct plan *p);
+/* Works out every buffer's address, tables_least and tables_most, from all buffers and the plan's
+ * rules. -ENOMEM; -EINVAL, -ENOSPC, -EADDRINUSE, -ERANGE and one line in err when the rules leave no
+ * room for a buffer. */
+int plan_tables(struct plan *p, char *err, size_t errlen);
+/* Bytes that are asked for as VRAM: the end-of-pipe buffer, and what rules place there. */
+uint64_t plan_vram(const struct plan *p);
+/* All tensors with a place, by buffer and offset; *out is for free(). -ENOMEM. */
+int plan_parts(const struct plan *p, struct plan_part **out, uint32_t *n);
+/* Which of the plan's rules change anything: for bo_rules_idle(). The plan is complete. -ENOMEM. */
+int plan_rules_seen(const struct plan *p, struct bo_rules_seen *out);
 
 #endif

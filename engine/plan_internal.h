@@ -12,6 +12,10 @@ struct plan_fit {
 	uint64_t round; /* of its size */
 	uint64_t zone;  /* red zone on each side */
 };
+/* What rules call a tensor in one of these buffers. */
+void plan_part_name(enum plan_bo_id bo, const char *tensor, char *out, size_t len);
+/* Whether bo_create() makes the buffer; not so the event page, whose place is the kernel's choice. */
+bool plan_placed(const struct plan_buffer *b);
 struct plan_fit plan_fit(struct plan *p, enum plan_bo_id bo, const char *tensor);
 /* Takes bytes at the end of a buffer. -EOVERFLOW. */
 int plan_append(struct plan_bo *bo, uint64_t bytes, uint64_t align, uint64_t *offset);

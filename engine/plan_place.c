@@ -13,18 +13,23 @@ static const char *prefix(enum plan_bo_id bo)
 	return bo == PLAN_WEIGHTS ? "weights" : bo == PLAN_KV ? "kv" : "transient";
 }
 
+void plan_part_name(enum plan_bo_id bo, const char *tensor, char *out, size_t len)
+{
+	snprintf(out, len, "%s:%s", prefix(bo), tensor);
+}
+
 struct plan_fit plan_fit(struct plan *p, enum plan_bo_id bo, const char *tensor)
 {
 	struct plan_fit f = {.align = LAYOUT_ALIGN};
-	char owner[160];
+	char owner[PLAN_NAME_MAX];
 	uint64_t v;
 
-	snprintf(owner, sizeof(owner), "%s:%s", prefix(bo), tensor);
+	plan_part_name(bo, tensor, owner, sizeof(owner));
 	/* Whole pages given to the buffer's name are about the buffer itself. */
 	v = bo_rules_align(p->rules, p->bo[bo].owner, 0);
 	if (v && v < PLAN_PAGE)
 		f.align = v;
-	f.align = bo_rules_align(p->rules, owner, f.align);
+	f.align = bo_rules_align_inside(p->rules, owner, f.align);
 	if (f.align < ALIGN_MIN)
 		f.align = ALIGN_MIN;
 	f.round = f.align < LAYOUT_ALIGN ? f.align : LAYOUT_ALIGN;
@@ -33,6 +38,8 @@ struct plan_fit plan_fit(struct plan *p, enum plan_bo_id bo, const char *tensor)
 		f.zone = bo_rules_redzone(p->rules, p->bo[bo].owner);
 	if (f.align > p->bo[bo].align)
 		p->bo[bo].align = f.align;
+	if (f.align > p->bo[bo].grain)
+		p->bo[bo].grain = f.align < PLAN_PAGE ? f.align : PLAN_PAGE;
 	return f;
 }
 

@@ -7,8 +7,6 @@
 #include "memory/rules.h"
 #include "memory/va.h"
 
-#define DEFAULT_ALIGN 256u
-
 struct part {
 	char *owner;
 	uint64_t va, bytes;
@@ -69,7 +67,7 @@ int arena_create(uint64_t va, uint64_t size, void *host, const struct arena_opts
 	if (opts)
 		a->o = *opts;
 	if (!a->o.align)
-		a->o.align = DEFAULT_ALIGN;
+		a->o.align = ARENA_ALIGN;
 	a->base = va;
 	a->size = size;
 	a->host = host;
@@ -130,14 +128,31 @@ static int grow(struct arena *a)
 	return 0;
 }
 
-static int take(struct arena *a, const struct va_want *w, uint64_t *va)
+/* at 0: anywhere. */
+static int try_take(struct arena *a, const struct va_want *w, uint64_t at, bool random,
+		    uint64_t *va)
 {
-	uint64_t *rng = a->o.random ? &a->rng : NULL;
-	int rc = va_alloc_placed(a->va, w, rng, va);
+	int rc;
 
-	if (rc == -ENOSPC && a->quarantined) {
+	if (!at)
+		return va_alloc_placed(a->va, w, random ? &a->rng : NULL, va);
+	if (at & (w->align - 1))
+		return -EINVAL;
+	if (at - a->base > a->size || at - a->base < w->before)
+		return -ERANGE;
+	rc = va_alloc_at(a->va, at - w->before, w->before + w->size + w->after);
+	if (rc == 0)
+		*va = at;
+	return rc;
+}
+
+static int take(struct arena *a, const struct va_want *w, uint64_t at, bool random, uint64_t *va)
+{
+	int rc = try_take(a, w, at, random, va);
+
+	if ((rc == -ENOSPC || rc == -EADDRINUSE) && a->quarantined) {
 		release(a, 0);
-		rc = va_alloc_placed(a->va, w, rng, va);
+		rc = try_take(a, w, at, random, va);
 	}
 	return rc;
 }
@@ -145,6 +160,7 @@ static int take(struct arena *a, const struct va_want *w, uint64_t *va)
 int arena_alloc(struct arena *a, const char *owner, uint64_t bytes, uint64_t align, uint64_t *va)
 {
 	uint64_t zone = a->o.redzone, ruled = bo_rules_redzone(a->o.rules, owner);
+	struct bo_desc ruled_place = {.owner = owner, .random = a->o.random};
 	struct va_want w;
 	struct part p = {.bytes = bytes, .alive = true};
 	int rc;
@@ -166,7 +182,8 @@ int arena_alloc(struct arena *a, const char *owner, uint64_t bytes, uint64_t ali
 	p.owner = strdup(owner);
 	if (!p.owner)
 		return -ENOMEM;
-	rc = take(a, &w, &p.va);
+	bo_rules_apply(a->o.rules, &ruled_place);
+	rc = take(a, &w, ruled_place.va, ruled_place.random, &p.va);
 	if (rc < 0) {
 		free(p.owner);
 		return rc;

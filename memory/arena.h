@@ -12,14 +12,17 @@
 #include <stdint.h>
 
 #define ARENA_GRANULE 16u /* of sizes inside; every part starts at a multiple of at least this */
+#define ARENA_ALIGN   256u
 
 struct arena;
 struct bo_rules;
 
 struct arena_opts {
-	uint64_t align;   /* least, power of two from 16 to 1 GiB; 0 = 256 */
+	uint64_t align;   /* least, power of two from 16 to 1 GiB; 0 = ARENA_ALIGN */
 	uint64_t redzone; /* bytes on each side, a multiple of 16 */
-	/* By owner, over align and redzone; also poison, seed and quarantine bytes. NULL: none. */
+	/* By owner, over align, redzone and random, and the address itself; also poison, seed and
+	 * quarantine bytes. Inside a buffer nothing is unmapped and all is of one memory, so guards
+	 * and the rest of a place are the buffer's. NULL: none. */
 	const struct bo_rules *rules;
 	bool random; /* place by the rules' seed, not lowest first */
 };
@@ -30,7 +33,8 @@ int arena_create(uint64_t va, uint64_t size, void *host, const struct arena_opts
 		 struct arena **out);
 void arena_destroy(struct arena *a);
 
-/* align 0: the arena's. -EINVAL, -ENOSPC, -ENOMEM. The owner's name is copied. */
+/* align 0: the arena's. -EINVAL, -ENOSPC, -ENOMEM; -ERANGE or -EADDRINUSE when the rules want an
+ * address that is not to be had. The owner's name is copied. */
 int arena_alloc(struct arena *a, const char *owner, uint64_t bytes, uint64_t align, uint64_t *va);
 /* -EINVAL when no part starts there. Needs no memory. */
 int arena_free(struct arena *a, uint64_t va);

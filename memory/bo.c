@@ -84,23 +84,25 @@ static uint32_t alloc_flags(const struct bo_desc *d)
 
 void bo_enter(const struct bo *b, enum ledger_kind kind)
 {
-	memory_enter(b->m, &(struct ledger_record){
-				   .ns = memory_now_ns(),
-				   .va = b->base,
-				   .size = b->size,
-				   .asked = b->asked,
-				   .handle = b->handle,
-				   .owner = b->owner,
-				   .generation = b->generation,
-				   .kind = kind,
-				   .placement = (uint8_t)b->placement,
-				   .coherence = (uint8_t)b->coherence,
-				   .scope = (uint8_t)mem_scope_kind_of(b->scope),
-				   .readonly = b->readonly,
-				   .executable = b->executable,
-				   .host = b->host != NULL,
-				   .uses = kind == LEDGER_USE ? (uint8_t)b->uses_known : 0,
-			   });
+	memory_enter(b->m,
+		     &(struct ledger_record){
+			     .ns = memory_now_ns(),
+			     .va = b->base,
+			     .size = b->size,
+			     .asked = b->asked,
+			     .first = kind == LEDGER_ALLOC || kind == LEDGER_IMPORT ? b->shift : 0,
+			     .handle = b->handle,
+			     .owner = b->owner,
+			     .generation = b->generation,
+			     .kind = kind,
+			     .placement = (uint8_t)b->placement,
+			     .coherence = (uint8_t)b->coherence,
+			     .scope = (uint8_t)mem_scope_kind_of(b->scope),
+			     .readonly = b->readonly,
+			     .executable = b->executable,
+			     .host = b->host != NULL,
+			     .uses = kind == LEDGER_USE ? (uint8_t)b->uses_known : 0,
+		     });
 }
 
 void bo_enter_uses(struct bo *b)

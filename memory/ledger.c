@@ -267,7 +267,9 @@ void ledger_enter(struct ledger *l, const struct ledger_record *r)
 			  .size = r->size,
 			  .handle = r->handle,
 			  .asked = r->asked,
-			  .identity = r->kind == LEDGER_USE ? r->uses : r->identity,
+			  .identity = r->kind == LEDGER_USE     ? r->uses
+				      : r->kind == LEDGER_PLACE ? r->identity
+								: r->first,
 			  .generation = r->generation,
 			  .placement = r->placement,
 			  .coherence = r->coherence,
@@ -299,7 +301,8 @@ uint64_t ledger_read(const struct ledger *l, uint64_t first, struct ledger_recor
 			.generation = e->generation,
 			.kind = (enum ledger_kind)e->kind,
 			.asked = e->asked,
-			.identity = e->kind == LEDGER_USE ? 0 : e->identity,
+			.identity = e->kind == LEDGER_PLACE ? e->identity : 0,
+			.first = e->kind == LEDGER_ALLOC || e->kind == LEDGER_IMPORT ? e->first : 0,
 			.uses = e->kind == LEDGER_USE ? (uint8_t)e->uses : 0,
 			.placement = e->placement,
 			.coherence = e->coherence,

@@ -13,7 +13,7 @@
 
 #define LEDGER_NAME         "barewave-ledger"
 #define LEDGER_MAGIC        "BWLEDGER"
-#define LEDGER_VERSION      2u /* 2: kind USE */
+#define LEDGER_VERSION      3u /* 2: kind USE; 3: saved_ns, first */
 #define LEDGER_HEADER_BYTES 4096u
 #define LEDGER_NAME_BYTES   56u
 
@@ -29,6 +29,7 @@ struct ledger_header {
 	uint64_t start_real_ns; /* CLOCK_REALTIME at the same moment */
 	uint64_t count;         /* entries, written with release */
 	uint64_t live, peak;    /* bytes, of ALLOC, IMPORT and ADOPT less FREE */
+	uint64_t saved_ns;      /* of a copy in a file: when it was taken; else 0 */
 };
 _Static_assert(sizeof(struct ledger_header) <= LEDGER_HEADER_BYTES, "header is one page");
 
@@ -59,6 +60,8 @@ struct ledger_entry {
 			union {
 				uint64_t identity; /* PLACE: equal for equal content */
 				uint64_t uses;     /* USE: LEDGER_USE_*, all of them so far */
+				uint64_t first;    /* ALLOC, IMPORT: of the bytes asked for, the
+						    * first one's offset in the mapping */
 			}; /* else 0 */
 			uint32_t generation;
 			uint8_t placement, coherence, scope, flags;

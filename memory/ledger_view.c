@@ -68,9 +68,9 @@ static int name_more(struct parse *p, const struct ledger_entry *e)
 	return 0;
 }
 
-static void point(struct parse *p, uint64_t ns)
+static void point(struct parse *p, uint64_t ns, uint32_t owner, int64_t change)
 {
-	p->v->points[p->v->n_points++] = (struct view_point){ns, p->v->live};
+	p->v->points[p->v->n_points++] = (struct view_point){ns, p->v->live, owner, change};
 }
 
 static int birth(struct parse *p, const struct ledger_entry *e, uint64_t ns)
@@ -84,12 +84,15 @@ static int birth(struct parse *p, const struct ledger_entry *e, uint64_t ns)
 		return bad(p, "generation", e->generation, "one that was not used before");
 	if (e->va + e->size < e->va || v->live + e->size < v->live)
 		return bad(p, "size", e->size, "one that fits behind its address");
+	if (v->header.version >= 3 && e->first >= e->size && e->first)
+		return bad(p, "first byte", e->first, "an offset inside the mapping");
 	v->bos[v->n_bos] = (struct view_bo){
 		.owner = e->owner,
 		.generation = e->generation,
 		.va = e->va,
 		.size = e->size,
 		.asked = e->asked,
+		.first = v->header.version >= 3 ? e->first : 0,
 		.handle = e->handle,
 		.born_ns = ns,
 		.placement = e->placement,
@@ -109,7 +112,7 @@ static int birth(struct parse *p, const struct ledger_entry *e, uint64_t ns)
 	v->live += e->size;
 	if (v->live > v->peak)
 		v->peak = v->live;
-	point(p, ns);
+	point(p, ns, e->owner, (int64_t)e->size);
 	return 0;
 }
 
@@ -123,7 +126,7 @@ static int death(struct parse *p, struct view_bo *b, uint64_t ns)
 	u->live -= b->size;
 	u->count--;
 	p->v->live -= b->size;
-	point(p, ns);
+	point(p, ns, b->owner, -(int64_t)b->size);
 	return 0;
 }
 
@@ -208,6 +211,8 @@ int ledger_view_parse(const void *image, size_t bytes, struct ledger_view **out,
 	p.v = calloc(1, sizeof(*p.v));
 	if (!p.v)
 		goto out;
+	if (h.version < 3)
+		h.saved_ns = 0;
 	p.v->header = h;
 	p.v->usage = calloc(h.count + 1, sizeof(*p.v->usage));
 	p.v->bos = calloc(h.count + 1, sizeof(*p.v->bos));
@@ -225,6 +230,8 @@ int ledger_view_parse(const void *image, size_t bytes, struct ledger_view **out,
 		if (rc < 0)
 			break;
 	}
+	if (h.saved_ns > h.start_ns && h.saved_ns - h.start_ns > p.v->end_ns)
+		p.v->end_ns = h.saved_ns - h.start_ns;
 out:
 	free(p.by_generation);
 	if (rc < 0) {

@@ -13,8 +13,9 @@
 struct view_bo {
 	uint32_t owner; /* index into usage */
 	uint32_t generation;
-	uint64_t va, size, asked, handle;
-	uint64_t born_ns, died_ns; /* died 0: alive */
+	uint64_t va, size, asked, handle; /* va and size: of the mapping */
+	uint64_t first;                   /* offset of the first byte asked for */
+	uint64_t born_ns, died_ns;        /* died 0: alive */
 	uint32_t maps, exports;
 	uint32_t uses;                              /* LEDGER_USE_* */
 	uint8_t placement, coherence, scope, flags; /* LEDGER_FLAG_* */
@@ -37,6 +38,8 @@ struct view_usage {
 
 struct view_point {
 	uint64_t ns, live; /* after a step; ns since the ledger began */
+	uint32_t owner;    /* whose bytes changed, */
+	int64_t change;    /* by so many */
 };
 
 struct ledger_view {
@@ -49,7 +52,8 @@ struct ledger_view {
 	uint32_t n_things;
 	struct view_point *points;
 	uint32_t n_points;
-	uint64_t live, peak, end_ns; /* end: of the last entry, since the ledger began */
+	uint64_t live, peak;
+	uint64_t end_ns; /* since the ledger began: when it was saved, else the last entry */
 };
 
 /* 0; -EINVAL with what is wrong and where in why; -ENOMEM. */

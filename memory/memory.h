@@ -68,8 +68,9 @@ struct bo_desc {
 	 * everything above but size, host and userptr, by owner. */
 	enum bo_guard guard;
 	uint64_t guard_bytes; /* on each guarded side, whole pages; 0 = 64 KiB */
-	/* End-flush: the first byte lies at a multiple of this, a power of two below 4 KiB. 4096:
-	 * never shifted, whatever the rules say; 0: not shifted unless they do. */
+	/* End-flush: the first byte lies at a multiple of this, a power of two up to 4 KiB; what is
+	 * inside needs it, so rules may ask for more and not for less. 4096: never shifted; 0: not
+	 * shifted unless the rules say so. */
 	uint64_t grain;
 	bool random;             /* anywhere in the window, by the rules' seed */
 	struct mem_scope *scope; /* NULL: the process */
@@ -221,6 +222,7 @@ struct ledger_record {
 	enum ledger_kind kind;
 	uint64_t asked;    /* bytes, before rounding */
 	uint64_t identity; /* PLACE: equal for equal content */
+	uint64_t first;    /* ALLOC, IMPORT: where in the mapping the bytes asked for begin */
 	uint8_t placement, coherence, scope;
 	bool readonly, executable, host;
 	uint8_t uses; /* USE: enum bo_use, all of them so far */

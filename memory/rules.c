@@ -13,6 +13,8 @@
 #define GRAIN       256u /* a whole number of cache lines */
 #define REDZONE_MAX (1ull << 20)
 
+_Static_assert(BO_RULES_MAX <= 64, "struct bo_rules_seen has a bit for each rule");
+
 static int refuse(char *why, size_t len, const char *option, const char *value, const char *wanted)
 {
 	snprintf(why, len, "--%s '%s'; wanted: %s", option, value, wanted);
@@ -279,7 +281,7 @@ static bool names(const struct bo_rule *rule, const char *owner)
 void bo_rules_apply(const struct bo_rules *r, struct bo_desc *d)
 {
 	/* What the buffer is for can demand more than asked here. */
-	const uint64_t least = d->align;
+	const uint64_t least = d->align, grain = d->grain;
 
 	for (unsigned i = 0; r && i < r->n; i++) {
 		const struct bo_rule *rule = &r->rule[i];
@@ -291,7 +293,7 @@ void bo_rules_apply(const struct bo_rules *r, struct bo_desc *d)
 			/* Where in its page the first byte of an end-flush buffer may lie, or where
 			 * the buffer may. */
 			if (rule->value < 4096)
-				d->grain = d->grain == 4096 ? d->grain : rule->value;
+				d->grain = rule->value > grain ? rule->value : grain;
 			else
 				d->align = rule->value > least ? rule->value : least;
 			break;
@@ -326,6 +328,45 @@ void bo_rules_apply(const struct bo_rules *r, struct bo_desc *d)
 	}
 }
 
+void bo_rules_see(const struct bo_rules *r, const char *name, unsigned takes,
+		  struct bo_rules_seen *seen)
+{
+	for (unsigned i = 0; r && i < r->n; i++) {
+		if (!names(&r->rule[i], name))
+			continue;
+		seen->named |= 1ull << i;
+		if (takes & BO_TAKES(r->rule[i].what))
+			seen->used |= 1ull << i;
+	}
+}
+
+int bo_rules_idle(const struct bo_rules *r, const struct bo_rules_seen *seen, unsigned from,
+		  char *why, size_t why_len)
+{
+	static const char *const names_of[] = {
+		[BO_RULE_ALIGN] = "align",
+		[BO_RULE_GUARD] = "guard",
+		[BO_RULE_REDZONE] = "redzone",
+	};
+
+	for (unsigned i = from; r && i < r->n; i++) {
+		const struct bo_rule *rule = &r->rule[i];
+		const char *option = rule->what <= BO_RULE_REDZONE ? names_of[rule->what] : "place";
+
+		if (seen->used >> i & 1)
+			continue;
+		snprintf(why, why_len, "--%s '%s' changes nothing: %s", option, rule->owner,
+			 !(seen->named >> i & 1) ? "no buffer has that name, and nothing inside one"
+			 : rule->what == BO_RULE_REDZONE
+				 ? "what has that name has nothing inside it that a red zone "
+				   "could surround"
+				 : "what has that name lies inside a buffer, and only the buffer "
+				   "could take it");
+		return (int)i;
+	}
+	return -1;
+}
+
 static uint64_t last(const struct bo_rules *r, enum bo_property what, const char *owner,
 		     uint64_t fallback)
 {
@@ -352,6 +393,18 @@ void bo_want(const struct bo_desc *d, struct va_want *out)
 uint64_t bo_rules_align(const struct bo_rules *r, const char *owner, uint64_t fallback)
 {
 	return last(r, BO_RULE_ALIGN, owner, fallback);
+}
+
+uint64_t bo_rules_align_inside(const struct bo_rules *r, const char *name, uint64_t fallback)
+{
+	for (unsigned i = r ? r->n : 0; i-- > 0;) {
+		const struct bo_rule *rule = &r->rule[i];
+
+		if (rule->what == BO_RULE_ALIGN && names(rule, name) &&
+		    (rule->value < VA_ALIGN_MIN || strchr(rule->owner, ':')))
+			return rule->value;
+	}
+	return fallback;
 }
 
 uint64_t bo_rules_redzone(const struct bo_rules *r, const char *owner)

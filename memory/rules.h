@@ -56,12 +56,33 @@ int bo_rules_add(struct bo_rules *r, const char *option, const char *value, char
 bool bo_rules_knows(const char *option);
 
 void bo_rules_apply(const struct bo_rules *r, struct bo_desc *d);
+
+/* Which rules came to anything. One that changes nothing is most likely a mistake in its pattern, and
+ * whoever compares two runs must hear of it. A bit for each rule. */
+struct bo_rules_seen {
+	uint64_t named; /* its pattern fits something */
+	uint64_t used;  /* that takes what it asks for */
+};
+#define BO_TAKES(what) (1u << (what))
+/* What a buffer takes, and what lies inside one. */
+#define BO_TAKES_BUFFER (~BO_TAKES(BO_RULE_REDZONE))
+#define BO_TAKES_PART   (BO_TAKES(BO_RULE_ALIGN) | BO_TAKES(BO_RULE_REDZONE))
+/* There is something of this name, which takes these properties. */
+void bo_rules_see(const struct bo_rules *r, const char *name, unsigned takes,
+		  struct bo_rules_seen *seen);
+/* The first rule, from number `from` on, that was of no use, with one line in why; -1: none. */
+int bo_rules_idle(const struct bo_rules *r, const struct bo_rules_seen *seen, unsigned from,
+		  char *why, size_t why_len);
+
 /* The address range a BO wants, its guards included. size, align and guard of d are valid. */
 struct va_want;
 void bo_want(const struct bo_desc *d, struct va_want *out);
 /* Alignment and red zone of something inside a buffer; fallback when no rule names it. r may be
  * NULL. */
 uint64_t bo_rules_align(const struct bo_rules *r, const char *owner, uint64_t fallback);
+/* The same for NAME of BUFFER:NAME. Whole pages reach it only by a pattern with a colon: "*=1G" is about
+ * buffers. */
+uint64_t bo_rules_align_inside(const struct bo_rules *r, const char *name, uint64_t fallback);
 uint64_t bo_rules_redzone(const struct bo_rules *r, const char *owner);
 /* Whether any rule asks for red zones at all. */
 bool bo_rules_zoned(const struct bo_rules *r);

@@ -48,6 +48,7 @@ static int trap_install(struct queue_context *c)
 					 .placement = BO_GTT,
 					 .coherence = BO_UNCACHED,
 					 .executable = true,
+					 .grain = 256, /* SET_TRAP_HANDLER's rule */
 					 .host = true,
 					 .uses = BO_HOST_WRITES | BO_HOST_DECLARED},
 		       &c->trap_bo);

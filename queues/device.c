@@ -78,6 +78,7 @@ int kernarg_pool_create(struct memory *m, uint64_t bytes, struct kernarg_pool *o
 					     .size = bytes,
 					     .placement = BO_GTT,
 					     .coherence = BO_UNCACHED,
+					     .grain = 256,
 					     .host = true,
 					     .uses = BO_HOST_WRITES | BO_HOST_DECLARED},
 			   &bo);

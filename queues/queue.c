@@ -20,6 +20,8 @@ static int buffer(struct queue *q, const char *owner, uint64_t bytes, enum bo_pl
 					   .size = bytes,
 					   .placement = placement,
 					   .coherence = coherence,
+					   /* the kernel takes ring and EOP in units of 256 */
+					   .grain = 256,
 					   .host = uses & (BO_HOST_READS | BO_HOST_WRITES),
 					   .uses = uses},
 			 out);

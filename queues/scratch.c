@@ -95,6 +95,7 @@ int queue_scratch_give(struct queue *q, uint32_t lane_bytes, uint32_t lanes)
 			       &(struct bo_desc){.owner = "scratch",
 						 .size = p.bytes,
 						 .align = 65536,
+						 .grain = 4096,
 						 .placement = BO_VRAM,
 						 .coherence = BO_COARSE,
 						 .uses = BO_HOST_DECLARED},

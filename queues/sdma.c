@@ -65,6 +65,7 @@ static int buffers(struct sdma *s)
 			    .size = s->bytes,
 			    .placement = BO_GTT,
 			    .coherence = BO_UNCACHED,
+			    .grain = 256,
 			    .host = true,
 			    .uses = BO_HOST_WRITES | BO_DEVICE_READS | BO_DECLARED};
 	int rc = bo_create(s->ctx->memory, &d, &s->ring_bo);

@@ -29,6 +29,7 @@ static int slot_take(struct queue_context *c, struct signal_slab **slab, unsigne
 						 .size = SLAB_SIGNALS * sizeof(struct amd_signal),
 						 .placement = BO_GTT,
 						 .coherence = BO_UNCACHED,
+						 .grain = 64, /* of struct amd_signal */
 						 .host = true,
 						 .uses = BO_HOST_READS | BO_HOST_WRITES |
 							 BO_DEVICE_READS | BO_DEVICE_WRITES |

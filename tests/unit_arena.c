@@ -174,6 +174,31 @@ Test(arena, random_places_repeat_with_their_seed_and_never_overlap)
 	cr_expect_eq(memcmp(first, va, sizeof(va)), 0);
 }
 
+/* What rules say of one part's place holds inside an arena too. */
+Test(arena, a_place_by_rule)
+{
+	static struct bo_rules r;
+	struct arena_opts o = {.rules = &r, .redzone = 64};
+	char why[128];
+	uint64_t va;
+
+	cr_assert_eq(bo_rules_add(&r, "place", "there=at:0x8000", why, sizeof(why)), 0);
+	cr_assert_eq(bo_rules_add(&r, "place", "outside=at:0x100000", why, sizeof(why)), 0);
+	cr_assert_eq(bo_rules_add(&r, "place", "edge=at:0x1000", why, sizeof(why)), 0);
+	cr_assert_eq(bo_rules_add(&r, "place", "some=random", why, sizeof(why)), 0);
+	r.seed = 9;
+	cr_assert_eq(arena_create(0x1000, 0x10000, NULL, &o, &a), 0);
+	cr_assert_eq(arena_alloc(a, "there", 100, 0, &va), 0);
+	cr_expect_eq(va, 0x8000);
+	cr_expect_eq(arena_alloc(a, "there", 100, 0, &va), -EADDRINUSE);
+	cr_expect_eq(arena_alloc(a, "outside", 100, 0, &va), -ERANGE);
+	cr_expect_eq(arena_alloc(a, "edge", 100, 0, &va), -ERANGE, "no room for its red zone");
+	cr_assert_eq(arena_alloc(a, "lowest", 100, 0, &va), 0);
+	cr_expect_eq(va, 0x1100);
+	cr_assert_eq(arena_alloc(a, "some", 100, 0, &va), 0);
+	cr_expect_neq(va, 0x1200, "random, with this seed");
+}
+
 Test(arena, no_host_no_canaries)
 {
 	const struct arena_opts o = {.redzone = 64};

@@ -20,7 +20,7 @@ static void setup(void)
 	cr_assert_eq(plan_add(&plan, "weights", 1000 * MIB, 1), 0);
 	cr_assert_eq(plan_add(&plan, "kv", 200 * MIB, 1), 0);
 	cr_assert_eq(plan_add(&plan, "eop", 4096, 1), 0);
-	cr_assert_eq(plan_tables(&plan), 0);
+	cr_assert_eq(plan_tables(&plan, text, sizeof(text)), 0, "%s", text);
 }
 
 TestSuite(footprint, .init = setup);
@@ -131,4 +131,19 @@ Test(footprint, buddyinfo)
 	cr_expect_not(footprint_buddyinfo("", &free_bytes, &largest));
 	cr_expect_not(footprint_buddyinfo("no such thing\n", &free_bytes, &largest));
 	cr_expect_eq(free_bytes, 7);
+}
+
+/* What a rule asks for as VRAM counts against the carve-out, where that is what the kernel takes. */
+Test(footprint, rules_move_bytes_to_the_carve_out)
+{
+	static struct bo_rules r;
+
+	cr_assert_eq(bo_rules_add(&r, "place", "weights=vram", text, sizeof(text)), 0);
+	plan.rules = &r;
+	m.vram_total = (struct footprint_number){true, GIB / 2};
+	m.vram_used = (struct footprint_number){true, 0};
+	m.gtt_total = (struct footprint_number){true, GIB / 4};
+	footprint_compute(&plan, &m, &host, 0, &f);
+	cr_expect_eq(f.ceiling[CEILING_VRAM].need, f.page_tables + 4096 + 1000 * MIB);
+	cr_expect_eq(plan_vram(&plan), 4096 + 1000 * MIB);
 }

@@ -151,6 +151,27 @@ Test(view, uses)
 	cr_expect_eq(parse(), -EINVAL);
 }
 
+/* Version 3: where the bytes asked for begin, and when the copy was taken. */
+Test(view, the_first_byte_and_the_end)
+{
+	name(0, "kv");
+	bo(LEDGER_ALLOC, 0, 1, 0x1000, 0x2000)->first = 0xf00;
+	image.h.saved_ns = 9000;
+	cr_assert_eq(parse(), 0, "%s", why);
+	cr_expect_eq(v->bos[0].first, 0xf00);
+	cr_expect_eq(v->end_ns, 8000);
+	ledger_view_free(v);
+	image.h.version = 2;
+	cr_assert_eq(parse(), 0, "%s", why);
+	cr_expect_eq(v->bos[0].first, 0, "nothing was there in version 2");
+	cr_expect_eq(v->end_ns, 20);
+	ledger_view_free(v);
+	image.h.version = 3;
+	image.e[1].first = 0x2000;
+	cr_expect_eq(parse(), -EINVAL);
+	cr_expect(strstr(why, "first byte 8192; wanted: an offset inside"), "%s", why);
+}
+
 Test(view, refusals)
 {
 	cr_expect_eq(ledger_view_parse(&image, 10, &v, why, sizeof(why)), -EINVAL);
@@ -158,7 +179,7 @@ Test(view, refusals)
 	cr_expect_eq(parse(), -EINVAL);
 	cr_expect(strstr(why, "65 entries; the file has room for 64"), "%s", why);
 	image.h.count = 0;
-	image.h.version = 3;
+	image.h.version = 4;
 	cr_expect_eq(parse(), -EINVAL);
 	image.h.version = 1;
 	image.h.entry_bytes = 32;

@@ -70,6 +70,38 @@ Test(rules, what_the_code_needs_is_not_lowered)
 	add("guard", "end");
 	bo_rules_apply(&r, &code);
 	cr_expect_eq(code.grain, 4096, "code keeps its place in the page");
+	code = (struct bo_desc){.owner = "trap handler", .size = 1, .grain = 256};
+	add("align", "4");
+	bo_rules_apply(&r, &code);
+	cr_expect_eq(code.grain, 256, "what the hardware takes in units of 256");
+	cr_expect_eq(apply("arg0").grain, 4);
+	add("align", "1K");
+	cr_expect_eq(apply("arg0").grain, 1024);
+}
+
+/* A rule that changes nothing is told apart from one that does. */
+Test(rules, idle)
+{
+	struct bo_rules_seen seen = {0};
+
+	add("align", "transient:partial_max=256");
+	add("guard", "end");
+	add("place", "kv:blk.0.cache_k=fine");
+	add("redzone", "ring=64");
+	add("redzone", "kv:*=64");
+	bo_rules_see(&r, "ring", BO_TAKES_BUFFER, &seen);
+	bo_rules_see(&r, "kv:blk.0.cache_k", BO_TAKES_PART, &seen);
+	cr_expect_eq(bo_rules_idle(&r, &seen, 0, why, sizeof(why)), 0);
+	cr_expect_str_eq(why, "--align 'transient:partial_max' changes nothing: no buffer has that "
+			      "name, and nothing inside one");
+	cr_expect_eq(bo_rules_idle(&r, &seen, 1, why, sizeof(why)), 2);
+	cr_expect(strstr(why, "--place 'kv:blk.0.cache_k'") && strstr(why, "lies inside a buffer"),
+		  "%s", why);
+	cr_expect_eq(bo_rules_idle(&r, &seen, 3, why, sizeof(why)), 3);
+	cr_expect(strstr(why, "--redzone 'ring'") && strstr(why, "nothing inside it"), "%s", why);
+	cr_expect_eq(bo_rules_idle(&r, &seen, 4, why, sizeof(why)), -1);
+	bo_rules_see(&r, "transient:partial_max", BO_TAKES_PART, &seen);
+	cr_expect_eq(bo_rules_idle(&r, &seen, 0, why, sizeof(why)), 2);
 }
 
 Test(rules, inside_a_buffer)
@@ -80,6 +112,13 @@ Test(rules, inside_a_buffer)
 	add("redzone", "transient:*=64");
 	cr_expect_eq(bo_rules_align(&r, "transient:partial_max", 4096), 256);
 	cr_expect_eq(bo_rules_align(&r, "transient:partial_sum", 4096), 4096);
+	add("align", "1G");
+	cr_expect_eq(bo_rules_align_inside(&r, "transient:x", 256), 256, "1G is about buffers");
+	cr_expect_eq(bo_rules_align_inside(&r, "transient:partial_max", 4096), 256);
+	add("align", "transient:*=1M");
+	cr_expect_eq(bo_rules_align_inside(&r, "transient:partial_max", 4096), 1u << 20);
+	add("align", "64");
+	cr_expect_eq(bo_rules_align_inside(&r, "transient:x", 256), 64, "64 about all");
 	cr_expect_eq(bo_rules_redzone(&r, "transient:x"), 64);
 	cr_expect_eq(bo_rules_redzone(&r, "kv"), 0);
 	cr_expect(bo_rules_zoned(&r));

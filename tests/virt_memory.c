@@ -258,7 +258,7 @@ Test(ledger, shared_mapping)
 	cr_assert_neq(h, MAP_FAILED);
 	e = (const void *)((const char *)h + h->header_bytes);
 	cr_expect_eq(memcmp(h->magic, LEDGER_MAGIC, 8), 0);
-	cr_expect_eq(h->version, 2);
+	cr_expect_eq(h->version, 3);
 	cr_expect_eq(h->pid, (uint32_t)getpid());
 	cr_expect_eq(h->gpu_id, kfd_gpu_id(dev.kfd));
 	cr_expect_eq(h->live, 8192);
