@@ -554,9 +554,58 @@ Test(tools, launch_in_an_arena)
 				 "16 bytes were written, the first 16368 bytes from its start"),
 		  "%s", r.out);
 	free(r.out);
-	expect(1, "in the arena: No space left on device",
+	expect(1,
+	       "argument 2 (zero:16K): 16384 bytes, aligned to 256, with red zones of 0, in the "
+	       "arena 0x",
 	       LAUNCH_VECADD "vecadd --grid 16 --block 256 --arg zero:16K --arg zero:16K"
 			     " --arg zero:16K --arg u32:4096 --arena 40K 2>&1");
+}
+
+/* Red zones need no arena: the argument's own buffer has them. */
+Test(tools, launch_red_zones)
+{
+	refused("red zone of \"arg2\" (16368 bytes at 0x",
+		LAUNCH_VECADD "vecadd --grid 16 --block 256 --arg zero:16K --arg zero:16K"
+			      " --arg zero:16368 --arg u32:4096 --redzone 128 2>&1");
+	expect(0, "waves",
+	       LAUNCH_VECADD "vecadd --grid 16 --block 256 --arg zero:16K --arg zero:16K"
+			     " --arg zero:16K --arg u32:4096 --redzone 128 --align 64K --poison 1"
+			     " 2>&1");
+}
+
+/* The least alignment for everything, and every buffer end-flush: what the hardware and the code objects
+ * need stays, and the argument that is too short is found. */
+Test(tools, launch_end_flush_everything)
+{
+	expect(0, "waves",
+	       LAUNCH_VECADD "vecadd --grid 16 --block 256 --arg zero:16K --arg zero:16K"
+			     " --arg zero:16K --arg u32:4096 --guard end --align 4 2>&1");
+	expect(1, "0x0 bytes past the end of \"arg1\"",
+	       LAUNCH_VECADD "vecadd --grid 16 --block 256 --arg zero:16K --arg zero:16380"
+			     " --arg zero:16K --arg u32:4096 --guard end --align 4 2>&1");
+}
+
+#define VECADD_16K                                                                                 \
+	"vecadd --grid 16 --block 256 --arg zero:16K --arg zero:16K --arg zero:16K --arg u32:4096"
+
+/* A rule that changes nothing is said; one that cannot be followed is refused with its window. */
+Test(tools, launch_rules_without_effect)
+{
+	expect(0, "--align 'arg9' changes nothing: no buffer has that name",
+	       LAUNCH_VECADD VECADD_16K " --align arg9=64K 2>&1");
+	expect(0, "--place 'arg0' changes nothing: what has that name lies inside a buffer",
+	       LAUNCH_VECADD VECADD_16K " --arena 1M --place arg0=vram 2>&1");
+	expect(0, "0",
+	       LAUNCH_VECADD VECADD_16K " --arena 1M --guard args=end --align arg0=64K"
+					" --place 'arg1=random' 2>&1 | grep -c 'changes nothing'"
+					"; true");
+	refused("at 0x212345678000 in the window 0x200000000000",
+		LAUNCH_VECADD VECADD_16K " --place arg0=at:0x212345678000 2>&1");
+	/* What is inside an arena is in the ledger. */
+	expect(0, "resident twice: 0 of 3 things",
+	       LAUNCH_VECADD VECADD_16K " --arena 1M --ledger %s/l >/dev/null && " BAREWAVE
+					" mem --ledger %s/l",
+	       dir, dir);
 }
 
 Test(tools, no_isa_no_result)

@@ -232,7 +232,10 @@ int device_open_placed(const char *text, const struct queue_opts *q, const struc
 	if (q)
 		o.queue = *q;
 	if (bw_device_open(&o, out, why, sizeof(why)))
-		return tool_fail("%s; --device=virt uses the virtual gfx1151 instead", why);
+		return tool_fail("%s%s", why,
+				 access(DEVICE_NODE, F_OK)
+					 ? "; --device=virt uses the virtual gfx1151 instead"
+					 : "");
 	return TOOL_OK;
 }
 
@@ -241,14 +244,17 @@ int device_save_ledger(const struct bw_device *d, const char *path)
 	char self[64], why[512];
 	void *image = NULL;
 	size_t bytes;
-	int rc = TOOL_OK;
+	int rc;
 
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", memory_ledger_fd(d->memory));
 	/* What cannot be entered is unknown, no more. */
 	memory_enter_uses(d->memory);
-	if (ledger_view_read_file(self, &image, &bytes, why, sizeof(why)) ||
-	    tool_write_file(path, image, bytes, why, sizeof(why)))
-		rc = tool_fail("%s", why);
+	rc = ledger_view_read_file(self, &image, &bytes, why, sizeof(why));
+	if (!rc) {
+		((struct ledger_header *)image)->saved_ns = tool_now_ns();
+		rc = tool_write_file(path, image, bytes, why, sizeof(why));
+	}
+	rc = rc ? tool_fail("%s", why) : TOOL_OK;
 	free(image);
 	return rc;
 }

@@ -246,22 +246,47 @@ static int make_arena(const struct launch *l, struct memory *m, struct bo **bo, 
 	rc = bo_create(m, &d, bo);
 	if (!rc)
 		rc = arena_create(bo_va(*bo), bo_size(*bo), bo_host(*bo), &o, out);
-	return rc ? tool_fail("arena of %" PRIu64 " bytes: %s (%s)", l->arena_bytes, strerror(-rc),
-			      kfd_reason())
+	return rc ? tool_fail("arena of %" PRIu64 " bytes: %s", l->arena_bytes,
+			      kfd_reason()[0] ? kfd_reason() : strerror(-rc))
 		  : TOOL_OK;
 }
 
-static int check_arena(const struct arena *a)
+/* Afterwards, wherever red zones are. */
+static int check_zones(const struct launch *l, const struct arena *arena)
 {
-	struct arena_damage d;
+	int rc = launch_arena_check(arena);
 
-	if (!a || !arena_check(a, &d))
-		return TOOL_OK;
-	return tool_fail("red zone of \"%s\" (%" PRIu64 " bytes at 0x%" PRIx64 "): %" PRIu64
-			 " bytes were written, the first %" PRId64
-			 " bytes from its start: 0x%02x, wanted 0x%02x",
-			 d.owner, d.bytes, d.va, d.changed, (int64_t)(d.at - d.va), d.found,
-			 d.wanted);
+	for (unsigned i = 0; !rc && i < l->n_args; i++)
+		rc = launch_arena_check(l->args[i].zones);
+	return rc;
+}
+
+/* Placement rules that have nothing to place. */
+static void warn_idle_rules(const struct launch *l)
+{
+	static const char *const owners[] = {"code",  "kernargs",  "signals", "ring",        "eop",
+					     "queue", "save area", "scratch", "trap handler"};
+	struct bo_rules_seen seen = {0};
+	char owner[16], why[256];
+
+	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++)
+		bo_rules_see(&l->rules, owners[i], BO_TAKES_BUFFER, &seen);
+	if (l->arena_bytes)
+		bo_rules_see(&l->rules, "args", BO_TAKES_BUFFER, &seen);
+	for (unsigned i = 0; i < l->n_args; i++) {
+		if (l->args[i].form == FORM_SCALAR)
+			continue;
+		snprintf(owner, sizeof(owner), "arg%u", i);
+		bo_rules_see(&l->rules, owner,
+			     l->arena_bytes ? BO_TAKES_PART | BO_TAKES(BO_RULE_RANDOM) |
+						      BO_TAKES(BO_RULE_VA)
+					    : BO_TAKES_BUFFER | BO_TAKES_PART,
+			     &seen);
+	}
+	for (int i = -1;
+	     (i = bo_rules_idle(&l->rules, &seen, (unsigned)(i + 1), why, sizeof(why))) >= 0;)
+		tool_say("%s; buffers are arg0 and so on%s, code, kernargs and the queue's", why,
+			 l->arena_bytes ? " inside args" : "");
 }
 
 static int run_on_device(struct launch *l)
@@ -278,6 +303,9 @@ static int run_on_device(struct launch *l)
 	char err[512];
 	int rc, closed;
 
+	warn_idle_rules(l);
+	if (l->ledger && tool_writable(l->ledger))
+		return TOOL_FAILED;
 	if (device_open_placed(l->device, &q, &l->rules, &d))
 		return TOOL_FAILED;
 	rc = co_load(d.memory, l->co, "code", &p, err, sizeof(err));
@@ -301,11 +329,11 @@ static int run_on_device(struct launch *l)
 	}
 	rc = make_arena(l, d.memory, &arena_bo, &arena);
 	for (unsigned i = 0; !rc && i < l->n_args; i++)
-		rc = launch_arg_place(d.memory, arena, &l->args[i], i);
+		rc = launch_arg_place(d.memory, arena_bo, arena, &l->args[i], i);
 	if (!rc)
 		rc = dispatch(l, &d, p, arena_bo, kernarg, done);
 	if (!rc)
-		rc = check_arena(arena);
+		rc = check_zones(l, arena);
 	for (unsigned i = 0; !rc && i < l->n_args; i++) {
 		rc = launch_arg_finish(&l->args[i], &l->diff[i]);
 		l->differs |= l->diff[i].compared && !l->diff[i].equal;
@@ -315,10 +343,8 @@ out:
 		closed = device_save_ledger(&d, l->ledger);
 		rc = rc ? rc : closed;
 	}
-	for (unsigned i = 0; i < l->n_args; i++) {
-		bo_destroy(l->args[i].bo);
-		l->args[i].bo = NULL;
-	}
+	for (unsigned i = 0; i < l->n_args; i++)
+		launch_arg_unplace(&l->args[i]);
 	arena_destroy(arena);
 	bo_destroy(arena_bo);
 	signal_destroy(done);

@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kfd/kfd.h"
 #include "memory/arena.h"
 #include "memory/memory.h"
+#include "memory/rules.h"
 #include "tools/launch_args.h"
 
 /* A recognisable value that no kernel wrote: neither zero nor a likely result. */
@@ -213,7 +215,7 @@ void launch_arg_free(struct launch_arg *a)
 {
 	free(a->data);
 	free(a->expect);
-	bo_destroy(a->bo);
+	launch_arg_unplace(a);
 	*a = (struct launch_arg){0};
 }
 
@@ -253,10 +255,15 @@ int launch_args_match(const struct co_kernel *k, const struct launch_arg *args, 
 	return TOOL_OK;
 }
 
-int launch_arg_place(struct memory *m, struct arena *arena, struct launch_arg *a, unsigned index)
+/* A buffer of its own; with red zones it is an arena of one part. */
+static int place_alone(struct memory *m, struct launch_arg *a, const char *owner)
 {
-	char owner[16];
-	const struct bo_desc d = {
+	const struct bo_rules *r = memory_rules(m);
+	struct arena_opts o = {
+		.align = bo_rules_align(r, owner, ARENA_ALIGN),
+		.redzone = bo_rules_redzone(r, owner),
+	};
+	struct bo_desc d = {
 		.owner = owner,
 		.size = a->bytes,
 		/* an access past the end faults instead of hitting a neighbour */
@@ -266,32 +273,94 @@ int launch_arg_place(struct memory *m, struct arena *arena, struct launch_arg *a
 		.host = true,
 		/* What the kernel does with it is its own affair. */
 		.uses = BO_HOST_WRITES | BO_HOST_DECLARED |
-			(a->save || a->expect ? BO_HOST_READS : 0),
+			(a->save || a->expect || o.redzone ? BO_HOST_READS : 0),
 	};
+	int rc;
+
+	if (o.align < ARENA_GRANULE)
+		o.align = ARENA_GRANULE;
+	if (o.redzone) {
+		d.size = ((o.redzone + o.align - 1) & ~(o.align - 1)) + o.redzone +
+			 ((a->bytes + ARENA_GRANULE - 1) & ~(uint64_t)(ARENA_GRANULE - 1));
+		d.grain = o.align < 4096 ? o.align : 4096;
+	}
+	rc = bo_create(m, &d, &a->bo);
+	if (rc)
+		return tool_fail("argument %s (%s): buffer of %llu bytes: %s", owner + 3, a->spec,
+				 (unsigned long long)d.size,
+				 kfd_reason()[0] ? kfd_reason() : strerror(-rc));
+	a->va = bo_va(a->bo);
+	if (o.redzone) {
+		rc = arena_create(a->va, d.size & ~(uint64_t)(ARENA_GRANULE - 1), bo_host(a->bo),
+				  &o, &a->zones);
+		if (!rc)
+			rc = arena_alloc(a->zones, owner, a->bytes, 0, &a->va);
+		if (rc)
+			return tool_fail("argument %s (%s): red zones: %s", owner + 3, a->spec,
+					 strerror(-rc));
+	}
+	return TOOL_OK;
+}
+
+int launch_arg_place(struct memory *m, struct bo *arena_bo, struct arena *arena,
+		     struct launch_arg *a, unsigned index)
+{
+	char owner[16];
 	int rc;
 
 	if (a->form == FORM_SCALAR)
 		return TOOL_OK;
 	snprintf(owner, sizeof(owner), "arg%u", index);
 	if (arena) {
+		const struct bo_rules *r = memory_rules(m);
+
 		rc = arena_alloc(arena, owner, a->bytes, 0, &a->va);
 		if (rc)
-			return tool_fail("argument %u (%s): %llu bytes in the arena: %s", index,
-					 a->spec, (unsigned long long)a->bytes, strerror(-rc));
-		/* host memory of a buffer is at its device address */
-		a->host = (void *)(uintptr_t)a->va;
-	} else {
-		rc = bo_create(m, &d, &a->bo);
+			return tool_fail(
+				"argument %u (%s): %llu bytes, aligned to %llu, with red zones of "
+				"%llu, in the arena 0x%llx + %llu, of which %llu are taken: %s",
+				index, a->spec, (unsigned long long)a->bytes,
+				(unsigned long long)bo_rules_align(r, owner, ARENA_ALIGN),
+				(unsigned long long)bo_rules_redzone(r, owner),
+				(unsigned long long)bo_va(arena_bo),
+				(unsigned long long)bo_size(arena_bo),
+				(unsigned long long)arena_taken(arena), strerror(-rc));
+		/* An address is nobody else's: an identity. */
+		rc = memory_place(arena_bo, owner, a->va, a->bytes, a->va);
 		if (rc)
-			return tool_fail("argument %u (%s): buffer of %llu bytes: %s", index,
-					 a->spec, (unsigned long long)a->bytes, strerror(-rc));
-		a->va = bo_va(a->bo);
-		a->host = bo_host(a->bo);
+			return tool_fail("argument %u: %s", index, strerror(-rc));
+	} else {
+		rc = place_alone(m, a, owner);
+		if (rc)
+			return rc;
 	}
+	/* host memory of a buffer is at its device address */
+	a->host = (void *)(uintptr_t)a->va;
 	memset(a->host, a->pattern, a->bytes);
 	if (a->data)
 		memcpy(a->host, a->data, a->bytes);
 	return TOOL_OK;
+}
+
+void launch_arg_unplace(struct launch_arg *a)
+{
+	arena_destroy(a->zones);
+	bo_destroy(a->bo);
+	a->zones = NULL;
+	a->bo = NULL;
+}
+
+int launch_arena_check(const struct arena *arena)
+{
+	struct arena_damage d;
+
+	if (!arena || !arena_check(arena, &d))
+		return TOOL_OK;
+	return tool_fail("red zone of \"%s\" (%llu bytes at 0x%llx): %llu bytes were written, the "
+			 "first %lld bytes from its start: 0x%02x, wanted 0x%02x",
+			 d.owner, (unsigned long long)d.bytes, (unsigned long long)d.va,
+			 (unsigned long long)d.changed, (long long)(d.at - d.va), d.found,
+			 d.wanted);
 }
 
 void launch_args_write(const struct co_kernel *k, const struct launch_arg *args, uint32_t lds,

@@ -23,7 +23,8 @@ struct launch_arg {
 	const char *expect_path;
 	void *expect; /* what the buffer must hold afterwards, or NULL; owned */
 	/* while running; no host: no buffer */
-	struct bo *bo; /* its own, NULL in an arena */
+	struct bo *bo;       /* its own, NULL in an arena */
+	struct arena *zones; /* of its own buffer, when rules want red zones around it */
 	uint64_t va;
 	void *host;
 };
@@ -37,10 +38,15 @@ void launch_arg_free(struct launch_arg *a);
 
 /* One value per explicit argument of k, of the right kind and size. */
 int launch_args_match(const struct co_kernel *k, const struct launch_arg *args, unsigned n);
-/* Makes and fills the buffer of a, if it has one: of its own, or (arena not NULL) inside one.
- * TOOL_FAILED is said. */
+/* Makes and fills the buffer of a, if it has one: of its own, with red zones where the rules want
+ * them, or (arena not NULL) inside arena_bo. TOOL_FAILED is said. */
 struct arena;
-int launch_arg_place(struct memory *m, struct arena *arena, struct launch_arg *a, unsigned index);
+int launch_arg_place(struct memory *m, struct bo *arena_bo, struct arena *arena,
+		     struct launch_arg *a, unsigned index);
+/* Gives back what launch_arg_place() made. */
+void launch_arg_unplace(struct launch_arg *a);
+/* Whether nobody wrote to a's red zones; arena as above. TOOL_FAILED is said. */
+int launch_arena_check(const struct arena *arena);
 /* Writes the explicit arguments of k; dynamic LDS pointers start at lds. */
 void launch_args_write(const struct co_kernel *k, const struct launch_arg *args, uint32_t lds,
 		       void *kernarg);

@@ -105,6 +105,32 @@ int tool_write_file(const char *path, const void *data, size_t n, char *err, siz
 		rc = -errno;
 	if (rc)
 		snprintf(err, errlen, "%s: %s", path, strerror(-rc));
+	if (rc && f)
+		tool_unfinished(path);
+	return rc;
+}
+
+void tool_unfinished(const char *path)
+{
+	struct stat st;
+
+	if (!lstat(path, &st) && S_ISREG(st.st_mode))
+		unlink(path);
+}
+
+int tool_writable(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *dir;
+	int rc;
+
+	if (!access(path, F_OK))
+		return access(path, W_OK) ? tool_fail("%s: %s", path, strerror(errno)) : TOOL_OK;
+	dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	if (!dir)
+		return tool_fail("out of memory");
+	rc = access(dir, W_OK | X_OK) ? tool_fail("%s: %s", path, strerror(errno)) : TOOL_OK;
+	free(dir);
 	return rc;
 }
 

@@ -39,6 +39,11 @@ int tool_bad_option(const struct command *c, int answer, char **argv);
 /* A whole file in memory; free() it. -errno, with one line in err. */
 int tool_read_file(const char *path, void **data, size_t *n, char *err, size_t errlen);
 int tool_write_file(const char *path, const void *data, size_t n, char *err, size_t errlen);
+/* Removes a file that could not be written whole; devices and pipes stay. */
+void tool_unfinished(const char *path);
+/* Whether a file of that name can be written when the work is done; nothing is created. TOOL_FAILED is
+ * said. */
+int tool_writable(const char *path);
 
 /* Numbers on the command line: whole string, in range, else false. Integers take 0x and may end in
  * K, M or G (powers of 1024). */
