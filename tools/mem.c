@@ -26,6 +26,7 @@ static const char help[] =
 	"  --pid N              of process N\n"
 	"  --ledger FILE        of a saved ledger (docs/ledger.md)\n"
 	"  --index N            the process's ledger number N (default 0: of its first device)\n"
+	"  --inside             in the map, also what lies inside buffers: weights, arguments\n"
 	"  --trace SECONDS      watch amdgpu_bo_create for so long (root)\n"
 	"  --svg FILE           picture: footprint over time, address space\n"
 	"  --html FILE          the same as a page, with the table\n"
@@ -43,7 +44,7 @@ struct mem {
 	char outside[512]; /* what a virtual device shows of the process; empty: it has none */
 	uint64_t index;
 	double trace;
-	bool json;
+	bool json, inside;
 	struct ledger_view *v; /* NULL: no ledger */
 	char no_ledger[512];
 	struct mem_external ext;
@@ -58,14 +59,6 @@ static const char *word(const char *const *list, size_t n, unsigned i)
 #define WORD(list, i) word(list, sizeof(list) / sizeof((list)[0]), i)
 
 /* ---- text ---- */
-
-static void print_number(const char *label, const struct mem_number *n)
-{
-	if (n->known)
-		printf("  %-34s %14" PRIu64 " (%s)\n", label, n->bytes, tool_bytes(n->bytes));
-	else
-		printf("  %-34s %14s (%s)\n", label, "unknown", n->why);
-}
 
 /* How many of an owner's buffers, alive and dead, come to use. */
 static uint32_t count_use(const struct ledger_view *v, uint32_t owner, enum view_use use)
@@ -107,10 +100,53 @@ static int by_va(const void *a, const void *b)
 	return x->va < y->va ? -1 : x->va > y->va;
 }
 
-static int text_map(const struct ledger_view *v)
+static int by_place(const void *a, const void *b)
 {
+	const struct view_thing *x = *(const struct view_thing *const *)a;
+	const struct view_thing *y = *(const struct view_thing *const *)b;
+
+	return x->va < y->va ? -1 : x->va > y->va;
+}
+
+static int text_inside(const struct ledger_view *v, const struct view_bo *b)
+{
+	const struct view_thing **in = calloc(v->n_things + 1, sizeof(const struct view_thing *));
+	uint32_t n = 0;
+
+	if (!in)
+		return tool_fail("out of memory");
+	for (uint32_t i = 0; i < v->n_things; i++)
+		if (&v->bos[v->things[i].bo] == b)
+			in[n++] = &v->things[i];
+	qsort(in, n, sizeof(*in), by_place);
+	for (uint32_t i = 0; i < n; i++)
+		printf("    0x%012" PRIx64 " %12" PRIu64 "    %s\n", in[i]->va, in[i]->size,
+		       v->usage[in[i]->name].owner);
+	free(in);
+	return TOOL_OK;
+}
+
+static void text_bo(const struct ledger_view *v, const struct view_bo *b)
+{
+	printf("  0x%012" PRIx64 " %14" PRIu64 "  %-22s #%u %s %s %s%s%s%s%s%s", b->va, b->size,
+	       v->usage[b->owner].owner, b->generation, WORD(placements, b->placement),
+	       WORD(coherences, b->coherence), WORD(scopes, b->scope),
+	       b->flags & LEDGER_FLAG_READONLY ? " read-only" : "",
+	       b->flags & LEDGER_FLAG_EXECUTABLE ? " executable" : "",
+	       b->imported ? " imported" : "", b->adopted ? " the kernel's" : "",
+	       b->exports ? " exported" : "");
+	if (b->first)
+		printf(", first byte at +0x%" PRIx64, b->first);
+	putchar('\n');
+}
+
+/* With the holes between buffers: there guards are, and nothing that the device could reach. */
+static int text_map(const struct mem *m)
+{
+	const struct ledger_view *v = m->v;
 	const struct view_bo **live = calloc(v->n_bos + 1, sizeof(const struct view_bo *));
 	uint32_t n = 0;
+	int rc = TOOL_OK;
 
 	if (!live)
 		return tool_fail("out of memory");
@@ -119,19 +155,18 @@ static int text_map(const struct ledger_view *v)
 			live[n++] = &v->bos[i];
 	qsort(live, n, sizeof(*live), by_va);
 	printf("\nmap: %u living of %u buffers\n", n, v->n_bos);
-	for (uint32_t i = 0; i < n; i++) {
-		const struct view_bo *b = live[i];
+	for (uint32_t i = 0; i < n && !rc; i++) {
+		uint64_t end = i ? live[i - 1]->va + live[i - 1]->size : live[0]->va;
 
-		printf("  0x%012" PRIx64 " %14" PRIu64 "  %-22s #%u %s %s %s%s%s%s%s%s\n", b->va,
-		       b->size, v->usage[b->owner].owner, b->generation,
-		       WORD(placements, b->placement), WORD(coherences, b->coherence),
-		       WORD(scopes, b->scope), b->flags & LEDGER_FLAG_READONLY ? " read-only" : "",
-		       b->flags & LEDGER_FLAG_EXECUTABLE ? " executable" : "",
-		       b->imported ? " imported" : "", b->adopted ? " the kernel's" : "",
-		       b->exports ? " exported" : "");
+		if (live[i]->va > end)
+			printf("  %14s %14" PRIu64 "  nothing mapped (%s)\n", "", live[i]->va - end,
+			       tool_bytes(live[i]->va - end));
+		text_bo(v, live[i]);
+		if (m->inside)
+			rc = text_inside(v, live[i]);
 	}
 	free(live);
-	return TOOL_OK;
+	return rc;
 }
 
 static void text_use(const struct ledger_view *v, enum view_use use, const char *title)
@@ -190,42 +225,67 @@ static void live_by_placement(const struct ledger_view *v, uint64_t out[4])
 			out[v->bos[i].placement] += v->bos[i].size;
 }
 
+static void side(const char *what, const char *source, const struct mem_number *kernel,
+		 const uint64_t *ledger)
+{
+	char k[32] = "unknown", l[32] = "no ledger", d[32] = "unknown";
+
+	if (kernel->known)
+		snprintf(k, sizeof(k), "%" PRIu64, kernel->bytes);
+	if (ledger)
+		snprintf(l, sizeof(l), "%" PRIu64, *ledger);
+	if (ledger && kernel->known)
+		snprintf(d, sizeof(d), "%" PRId64, (int64_t)(kernel->bytes - *ledger));
+	printf("  %-11s %-22s %16s %16s %16s%s%s%s\n", what, source, k, l, d,
+	       kernel->known ? "" : "  (", kernel->known ? "" : kernel->why,
+	       kernel->known ? "" : ")");
+}
+
+static struct mem_number sum(const struct mem_number *a, const struct mem_number *b)
+{
+	struct mem_number n = *(a->known ? b : a); /* the unknown one, with its reason */
+
+	if (a->known && b->known)
+		n.bytes = a->bytes + b->bytes;
+	return n;
+}
+
+/* The kernel's numbers and the ledger's, side by side. */
 static void text_external(const struct mem *m)
 {
 	const struct mem_external *x = &m->ext;
+	const struct mem_number all = sum(&x->gtt, &x->vram);
+	uint64_t by[4] = {0}, both = 0;
 
 	if (m->outside[0])
 		printf("\nthe virtual gfx1151's kernel's view of process %d, from %s\n", m->pid,
 		       m->outside);
 	else
 		printf("\nthe kernel's view of process %d\n", m->pid);
-	print_number("fdinfo GTT", &x->gtt);
-	print_number("fdinfo VRAM", &x->vram);
-	print_number("fdinfo CPU", &x->cpu);
-	print_number("KFD sysfs, VRAM accounted", &x->kfd_vram);
-	if (x->kfd_known)
-		printf("  %-34s %14u\n", "KFD sysfs, queues", x->kfd_queues);
-	else
-		printf("  %-34s %14s\n", "KFD sysfs, queues", "unknown");
-	print_number("created while traced", &x->created);
-	if (m->v) {
-		uint64_t by[4];
-
+	if (m->v)
 		live_by_placement(m->v, by);
-		printf("the same by its ledger\n");
-		printf("  %-34s %14" PRIu64 " (%s)\n", "GTT asked for", by[BO_GTT],
-		       tool_bytes(by[BO_GTT]));
-		printf("  %-34s %14" PRIu64 " (%s)\n", "VRAM asked for", by[BO_VRAM],
-		       tool_bytes(by[BO_VRAM]));
-		printf("  %-34s %14" PRIu64 " (%s)\n", "user memory", by[BO_USERPTR],
-		       tool_bytes(by[BO_USERPTR]));
-		printf("  %-34s ", "the kernel's beyond the ledger");
-		if (x->gtt.known && x->vram.known)
-			printf("%14" PRId64 "\n",
-			       (int64_t)(x->gtt.bytes + x->vram.bytes - by[BO_GTT] - by[BO_VRAM]));
-		else
-			printf("%14s\n", "unknown");
-	}
+	both = by[BO_GTT] + by[BO_VRAM];
+	printf("  %-34s %16s %16s %16s\n", "", "kernel", "ledger", "difference");
+	side("GTT", "fdinfo drm-memory-gtt", &x->gtt, m->v ? &by[BO_GTT] : NULL);
+	side("VRAM", "fdinfo drm-memory-vram", &x->vram, m->v ? &by[BO_VRAM] : NULL);
+	side("both", "", &all, m->v ? &both : NULL);
+	side("user memory", "fdinfo drm-memory-cpu", &x->cpu, m->v ? &by[BO_USERPTR] : NULL);
+	side("VRAM asked", "KFD sysfs vram_*", &x->kfd_vram, m->v ? &by[BO_VRAM] : NULL);
+	if (x->kfd_known)
+		printf("  %-11s %-22s %16u\n", "queues", "KFD sysfs", x->kfd_queues);
+	else
+		printf("  %-11s %-22s %16s\n", "queues", "KFD sysfs", "unknown");
+	if (x->created.known)
+		printf("  %-11s %-22s %16" PRIu64 "  in %" PRIu64 " buffers, %.1f s\n", "created",
+		       "amdgpu_bo_create", x->created.bytes, x->created_count, x->traced_seconds);
+	else
+		printf("  %-11s %-22s %16s  (%s)\n", "created", "amdgpu_bo_create", "unknown",
+		       x->created.why);
+	if (m->v && all.known)
+		printf("what the kernel has beyond the ledger is its own: page tables in VRAM; in "
+		       "GTT "
+		       "its trap\nhandler and a page for the process and each queue. VRAM that was "
+		       "asked for may be in GTT.\n");
 }
 
 static int report_text(const struct mem *m)
@@ -237,7 +297,7 @@ static int report_text(const struct mem *m)
 		       m->v->header.pid, m->v->header.gpu_id, (double)m->v->end_ns / 1e9,
 		       m->v->header.count);
 		text_usage(m->v);
-		rc = text_map(m->v);
+		rc = text_map(m);
 		text_uses(m->v);
 		text_duplicates(m);
 	} else {
@@ -279,11 +339,11 @@ static json_t *json_uses(const struct view_bo *b)
 
 static json_t *json_bo(const struct ledger_view *v, const struct view_bo *b)
 {
-	return json_pack("{s:s s:I s:I s:I s:i s:b s:s s:s s:s s:b s:b s:b s:o s:f s:o}", "owner",
-			 v->usage[b->owner].owner, "va", (json_int_t)b->va, "bytes",
-			 (json_int_t)b->size, "asked", (json_int_t)b->asked, "generation",
-			 (int)b->generation, "alive", b->died_ns == 0, "placement",
-			 WORD(placements, b->placement), "coherence",
+	return json_pack("{s:s s:I s:I s:I s:I s:i s:b s:s s:s s:s s:b s:b s:b s:o s:f s:o}",
+			 "owner", v->usage[b->owner].owner, "va", (json_int_t)b->va, "first_byte",
+			 (json_int_t)(b->va + b->first), "bytes", (json_int_t)b->size, "asked",
+			 (json_int_t)b->asked, "generation", (int)b->generation, "alive",
+			 b->died_ns == 0, "placement", WORD(placements, b->placement), "coherence",
 			 WORD(coherences, b->coherence), "scope", WORD(scopes, b->scope),
 			 "readonly", (b->flags & LEDGER_FLAG_READONLY) != 0, "executable",
 			 (b->flags & LEDGER_FLAG_EXECUTABLE) != 0, "imported", b->imported, "uses",
@@ -294,7 +354,7 @@ static json_t *json_bo(const struct ledger_view *v, const struct view_bo *b)
 static void json_ledger(const struct mem *m, json_t *o)
 {
 	json_t *owners = json_array(), *map = json_array(), *dup = json_array(),
-	       *curve = json_array();
+	       *curve = json_array(), *inside = json_array();
 	const struct ledger_view *v = m->v;
 
 	for (uint32_t i = 0; i < v->n_usage; i++) {
@@ -314,6 +374,14 @@ static void json_ledger(const struct mem *m, json_t *o)
 	}
 	for (uint32_t i = 0; i < v->n_bos; i++)
 		json_array_append_new(map, json_bo(v, &v->bos[i]));
+	for (uint32_t i = 0; i < v->n_things; i++)
+		json_array_append_new(inside,
+				      json_pack("{s:s s:I s:I s:i s:b}", "name",
+						v->usage[v->things[i].name].owner, "va",
+						(json_int_t)v->things[i].va, "bytes",
+						(json_int_t)v->things[i].size, "generation",
+						(int)v->bos[v->things[i].bo].generation, "alive",
+						v->bos[v->things[i].bo].died_ns == 0));
 	for (uint32_t i = 0; i < m->n_dup && i < MAX_DUPLICATES; i++)
 		json_array_append_new(dup, json_pack("{s:s s:I s:I s:I}", "name",
 						     v->usage[m->dup[i].first->name].owner, "va",
@@ -329,6 +397,8 @@ static void json_ledger(const struct mem *m, json_t *o)
 	json_object_set_new(o, "peak", json_integer((json_int_t)v->peak));
 	json_object_set_new(o, "owners", owners);
 	json_object_set_new(o, "map", map);
+	json_object_set_new(o, "inside", inside);
+	json_object_set_new(o, "seconds", json_real((double)v->end_ns / 1e9));
 	json_object_set_new(o, "things", json_integer(v->n_things));
 	json_object_set_new(o, "duplicates", dup);
 	json_object_set_new(o, "duplicate_count", json_integer(m->n_dup));
@@ -375,9 +445,11 @@ static int draw(const struct ledger_view *v, const char *path,
 	if (!out)
 		return tool_fail("%s: %s", path, strerror(errno));
 	ok = picture(v, out);
-	if (fclose(out) || !ok)
-		return tool_fail("%s: %s", path, ok ? strerror(errno) : "out of memory");
-	return TOOL_OK;
+	if (!fclose(out) && ok)
+		return TOOL_OK;
+	tool_say("%s: %s", path, ok ? strerror(errno) : "out of memory");
+	tool_unfinished(path);
+	return TOOL_FAILED;
 }
 
 static int collect(struct mem *m)
@@ -399,6 +471,9 @@ static int collect(struct mem *m)
 		free(image);
 		if (rc < 0)
 			return tool_fail("%s: %s", m->file ? m->file : "ledger", why);
+		/* A living process's goes on until now; the clock is this machine's. */
+		if (m->pid && !m->root[0] && tool_now_ns() > m->v->header.start_ns)
+			m->v->end_ns = tool_now_ns() - m->v->header.start_ns;
 		m->n_dup = ledger_view_duplicates(m->v, m->dup, MAX_DUPLICATES);
 	}
 	/* Not in a copy of another machine's files, nor where the real kernel is asked to trace. */
@@ -429,11 +504,17 @@ static int execute(struct mem *m)
 static int run(const struct command *self, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"pid", required_argument, NULL, 'p'},   {"ledger", required_argument, NULL, 'l'},
-		{"index", required_argument, NULL, 'i'}, {"trace", required_argument, NULL, 't'},
-		{"svg", required_argument, NULL, 's'},   {"html", required_argument, NULL, 'H'},
-		{"root", required_argument, NULL, 'r'},  {"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
+		{"pid", required_argument, NULL, 'p'},
+		{"ledger", required_argument, NULL, 'l'},
+		{"index", required_argument, NULL, 'i'},
+		{"trace", required_argument, NULL, 't'},
+		{"svg", required_argument, NULL, 's'},
+		{"html", required_argument, NULL, 'H'},
+		{"root", required_argument, NULL, 'r'},
+		{"inside", no_argument, NULL, 'I'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	static struct mem m = {.root = ""};
 	uint64_t v;
@@ -466,6 +547,9 @@ static int run(const struct command *self, int argc, char **argv)
 		case 'r':
 			m.root = optarg;
 			break;
+		case 'I':
+			m.inside = true;
+			break;
 		case 'j':
 			m.json = true;
 			break;
@@ -479,6 +563,8 @@ static int run(const struct command *self, int argc, char **argv)
 		return tool_usage(self, "unexpected word '%s'", argv[optind]);
 	if (!m.pid == !m.file)
 		return tool_usage(self, "wanted one of --pid and --ledger");
+	if (m.json && m.inside)
+		return tool_usage(self, "--json has what lies inside in any case");
 	if (m.file && m.trace > 0)
 		return tool_usage(self, "--trace needs --pid");
 	return execute(&m);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -143,18 +144,47 @@ static void read_kfd(const char *root, int pid, struct mem_external *out)
 	closedir(d);
 }
 
-static int put(const char *dir, const char *name, const char *text)
+static int put(const char *dir, const char *name, const char *text, int how)
 {
 	char path[600];
 	int fd, rc = 0;
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
+	fd = open(path, O_WRONLY | O_CLOEXEC | how);
 	if (fd < 0)
 		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
+	if (*text && write(fd, text, strlen(text)) < 0)
 		rc = -errno;
 	close(fd);
+	return rc;
+}
+
+/* The filter is one of threads, not of processes: all there are, and (event-fork) those to come. */
+static int follow(const char *dir, const char *root, int pid)
+{
+	char tasks[256];
+	struct dirent *e;
+	DIR *d;
+	int rc = put(dir, "options/event-fork", "1", 0);
+
+	/* Emptied first: an instance may be left of somebody who was killed. */
+	if (rc == 0)
+		rc = put(dir, "set_event_pid", "", O_TRUNC);
+	if (rc < 0)
+		return rc;
+	snprintf(tasks, sizeof(tasks), "%s/proc/%d/task", root, pid);
+	d = opendir(tasks);
+	if (!d)
+		return -errno;
+	while (rc == 0 && (e = readdir(d))) {
+		char text[32];
+
+		if (!isdigit((unsigned char)e->d_name[0]))
+			continue;
+		snprintf(text, sizeof(text), "%.20s\n", e->d_name);
+		rc = put(dir, "set_event_pid", text, O_APPEND);
+	}
+	closedir(d);
 	return rc;
 }
 
@@ -184,11 +214,33 @@ static void count_trace(const char *dir, struct mem_external *out)
 	fclose(in);
 }
 
-/* In an instance of its own: whatever else is being traced goes on undisturbed. */
+static void wake(int sig)
+{
+	(void)sig;
+}
+
+/* For so long, or until somebody wants to stop: what was made for tracing must go in any case. */
+static double trace_for(double seconds)
+{
+	const struct sigaction stop = {.sa_handler = wake};
+	struct sigaction before[2];
+	struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)},
+			left = {0};
+
+	sigaction(SIGINT, &stop, &before[0]);
+	sigaction(SIGTERM, &stop, &before[1]);
+	nanosleep(&t, &left);
+	sigaction(SIGINT, &before[0], NULL);
+	sigaction(SIGTERM, &before[1], NULL);
+	return seconds - (double)left.tv_sec - (double)left.tv_nsec / 1e9;
+}
+
+/* In an instance of its own, named by the process that is watched: whatever else is being traced
+ * goes on undisturbed. */
 static void read_trace(const char *root, int pid, double seconds, struct mem_external *out)
 {
-	char dir[256], text[32];
-	struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+	static const char event[] = "events/amdgpu/amdgpu_bo_create/enable";
+	char dir[256];
 	int rc;
 
 	if (seconds <= 0) {
@@ -196,22 +248,21 @@ static void read_trace(const char *root, int pid, double seconds, struct mem_ext
 			 "not traced (--trace SECONDS)");
 		return;
 	}
-	snprintf(dir, sizeof(dir), "%s/sys/kernel/tracing/instances/barewave-%d", root,
-		 (int)getpid());
-	if (mkdir(dir, 0700)) {
+	snprintf(dir, sizeof(dir), "%s/sys/kernel/tracing/instances/barewave-%d", root, pid);
+	if (mkdir(dir, 0700) && errno != EEXIST) {
 		unknown(&out->created, "tracing needs root and tracefs", errno);
 		return;
 	}
-	snprintf(text, sizeof(text), "%d", pid);
-	rc = put(dir, "set_event_pid", text);
+	rc = follow(dir, root, pid);
 	if (rc == 0)
-		rc = put(dir, "events/amdgpu/amdgpu_bo_create/enable", "1");
+		rc = put(dir, "trace", "", O_TRUNC);
+	if (rc == 0)
+		rc = put(dir, event, "1", 0);
 	if (rc < 0) {
 		unknown(&out->created, "tracepoint amdgpu_bo_create", -rc);
 	} else {
-		while (nanosleep(&t, &t) && errno == EINTR)
-			;
-		out->traced_seconds = seconds;
+		out->traced_seconds = trace_for(seconds);
+		put(dir, event, "0", 0);
 		count_trace(dir, out);
 	}
 	rmdir(dir);

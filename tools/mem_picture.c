@@ -6,21 +6,27 @@
 #include "tools/tool.h"
 
 #define WIDTH     1000
-#define LEFT      70
-#define CURVE_H   220
+#define LEFT      80
+#define CURVE_H   260
 #define ROW_H     16
 #define MAX_ROWS  400
-#define PALETTE   12
 #define PAGE_SPAN (1ull << 30) /* addresses further apart than this get a gap */
 
-static const char *const colours[PALETTE] = {
-	"#4878d0", "#ee854a", "#6acc64", "#d65f5f", "#956cb4", "#8c613c",
-	"#dc7ec0", "#797979", "#d5bb67", "#82c6e2", "#2f5d62", "#b0413e",
-};
-
+/* Neighbours in number are far apart in hue (the golden angle), and every other one is darker. */
 static const char *colour(uint32_t owner)
 {
-	return colours[owner % PALETTE];
+	static _Thread_local char text[8];
+	const double hue = __builtin_fmod((double)owner * 137.508, 360) / 60;
+	const double top = owner % 2 ? 150 : 215, floor = top * 0.35;
+	const double up = floor + (top - floor) * (hue - __builtin_floor(hue));
+	const double down = floor + top - up;
+	const double rgb[6][3] = {{top, up, floor},   {down, top, floor}, {floor, top, up},
+				  {floor, down, top}, {up, floor, top},   {top, floor, down}};
+	const double *c = rgb[(unsigned)hue % 6];
+
+	snprintf(text, sizeof(text), "#%02x%02x%02x", (unsigned)c[0], (unsigned)c[1],
+		 (unsigned)c[2]);
+	return text;
 }
 
 static void escaped(FILE *out, const char *s)
@@ -42,21 +48,66 @@ static double scale(uint64_t v, uint64_t of, double to)
 	return of ? (double)v * to / (double)of : 0;
 }
 
-static void curve(const struct ledger_view *v, FILE *out)
+/* What one owner had after every point, on top of what those before it had. */
+static void layer(const struct ledger_view *v, uint32_t owner, uint64_t *base, FILE *out)
 {
-	double w = WIDTH - LEFT - 10, h = CURVE_H - 40, y0 = CURVE_H - 20;
+	double w = WIDTH - LEFT - 10, h = CURVE_H - 50, y0 = CURVE_H - 30;
+	uint64_t live = 0;
 
-	fprintf(out,
-		"<text x=\"%d\" y=\"14\">footprint over time, %.3f s; peak %s</text>\n<path "
-		"d=\"M%d %.1f",
-		LEFT, (double)v->end_ns / 1e9, tool_bytes(v->peak), LEFT, y0);
-	for (uint32_t i = 0; i < v->n_points; i++)
+	fprintf(out, "<path d=\"M%d %.1f", LEFT, y0);
+	for (uint32_t i = 0; i < v->n_points; i++) {
+		if (v->points[i].owner == owner)
+			live += (uint64_t)v->points[i].change;
 		fprintf(out, " H%.2f V%.2f", LEFT + scale(v->points[i].ns, v->end_ns, w),
-			y0 - scale(v->points[i].live, v->peak, h));
-	fprintf(out, " H%d V%.1f Z\" fill=\"#4878d0\" fill-opacity=\"0.6\"/>\n", WIDTH - 10, y0);
+			y0 - scale(base[i] + live, v->peak, h));
+	}
+	/* And back along the top of those before it. */
+	fprintf(out, " H%d", WIDTH - 10);
+	for (uint32_t i = v->n_points; i-- > 0;)
+		fprintf(out, " V%.2f H%.2f", y0 - scale(base[i], v->peak, h),
+			LEFT + scale(v->points[i].ns, v->end_ns, w));
+	fprintf(out, " V%.1f Z\" fill=\"%s\"><title>", y0, colour(owner));
+	escaped(out, v->usage[owner].owner);
+	fputs("</title></path>\n", out);
+	live = 0;
+	for (uint32_t i = 0; i < v->n_points; i++) {
+		if (v->points[i].owner == owner)
+			live += (uint64_t)v->points[i].change;
+		base[i] += live;
+	}
+}
+
+/* Owners one upon the other, so that the outline is the whole. */
+static bool curve(const struct ledger_view *v, FILE *out)
+{
+	double w = WIDTH - LEFT - 10, h = CURVE_H - 50, y0 = CURVE_H - 30;
+	uint64_t *base = calloc(v->n_points + 1, sizeof(*base));
+
+	if (!base)
+		return false;
+	fprintf(out,
+		"<text x=\"%d\" y=\"14\">footprint over time, by owner, %.3f s; peak %s</text>\n",
+		LEFT, (double)v->end_ns / 1e9, tool_bytes(v->peak));
+	for (uint32_t i = 0; i < v->n_usage; i++)
+		if (v->usage[i].is_owner)
+			layer(v, i, base, out);
+	free(base);
 	fprintf(out, "<path d=\"M%d %.1f V%.1f H%d\" fill=\"none\" stroke=\"#000\"/>\n", LEFT,
 		y0 - h, y0, WIDTH - 10);
-	fprintf(out, "<text x=\"2\" y=\"%.1f\">%s</text>\n", y0 - h + 4, tool_bytes(v->peak));
+	for (int i = 0; i <= 4; i++) {
+		double x = LEFT + w * i / 4, y = y0 - h * i / 4;
+
+		fprintf(out,
+			"<path d=\"M%.1f %.1f v4\" stroke=\"#000\"/><text x=\"%.1f\" y=\"%.1f\" "
+			"text-anchor=\"%s\">%.3f s</text>\n",
+			x, y0, x, y0 + 16, i == 4 ? "end" : "middle",
+			(double)v->end_ns / 1e9 * i / 4);
+		fprintf(out,
+			"<path d=\"M%d %.1f h-4\" stroke=\"#000\"/><text x=\"%d\" y=\"%.1f\" "
+			"text-anchor=\"end\">%s</text>\n",
+			LEFT, y, LEFT - 6, y + 4, tool_bytes(v->peak / 4 * (uint64_t)i));
+	}
+	return true;
 }
 
 static int by_va(const void *a, const void *b)
@@ -106,6 +157,7 @@ bool mem_picture_svg(const struct ledger_view *v, FILE *out)
 	const struct view_bo **bos = calloc(v->n_bos + 1, sizeof(const struct view_bo *));
 	uint32_t n = 0;
 	int height;
+	bool ok;
 
 	if (!bos)
 		return false;
@@ -120,11 +172,11 @@ bool mem_picture_svg(const struct ledger_view *v, FILE *out)
 		"font-family=\"monospace\" font-size=\"11\">\n"
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
 		WIDTH, height);
-	curve(v, out);
+	ok = curve(v, out);
 	map(v, bos, n, CURVE_H + 30, out);
 	fputs("</svg>\n", out);
 	free(bos);
-	return true;
+	return ok;
 }
 
 bool mem_picture_html(const struct ledger_view *v, FILE *out)

@@ -1,3 +1,4 @@
+#include "engine/plan.h"
 #include "tools/placement.h"
 
 int placement_option(const struct command *c, int o, const char *value, struct bo_rules *r)
@@ -9,5 +10,18 @@ int placement_option(const struct command *c, int o, const char *value, struct b
 		if (options[i].val == o &&
 		    bo_rules_add(r, options[i].name, value, why, sizeof(why)))
 			return tool_usage(c, "%s", why);
+	return TOOL_OK;
+}
+
+int placement_warn(const struct plan *p)
+{
+	struct bo_rules_seen seen;
+	char why[256];
+
+	if (plan_rules_seen(p, &seen))
+		return tool_fail("out of memory");
+	for (int i = -1;
+	     (i = bo_rules_idle(p->rules, &seen, (unsigned)(i + 1), why, sizeof(why))) >= 0;)
+		tool_say("%s; 'barewave plan --map' has the names", why);
 	return TOOL_OK;
 }

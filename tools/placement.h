@@ -55,4 +55,8 @@ static inline bool placement_is(int o)
 /* TOOL_OK or TOOL_USAGE, said. */
 int placement_option(const struct command *c, int o, const char *value, struct bo_rules *r);
 
+/* Says which of a plan's rules change nothing. TOOL_FAILED (said) when out of memory. */
+struct plan;
+int placement_warn(const struct plan *p);
+
 #endif

@@ -20,6 +20,9 @@ static const char help[] =
 	"  -c, --ctx N          context slots (default: what the model was trained for)\n"
 	"  --batch N            tokens of a prompt that are taken in one step (default 16)\n"
 	"  --all-logits         keep logits of every token of a step (run --logits)\n"
+	"  --map                the address of every buffer, and of every tensor inside one, by "
+	"the\n"
+	"                       names that placement options take\n"
 	"  --budget MIB         may the whole process take no more than this?\n"
 	"  --kernels DIR        code objects NAME.co from DIR instead of the built-in ones\n"
 	"  --disable NAME       leave a kernel or operation to the CPU\n"
@@ -34,7 +37,7 @@ struct plan_command {
 	const char *disabled[16];
 	struct bo_rules rules;
 	uint64_t budget;
-	bool json;
+	bool json, map;
 };
 
 static const char *title(const struct footprint_ceiling *c)
@@ -67,17 +70,147 @@ static void text_ceilings(const struct footprint *f, const struct footprint_mach
 		printf("largest free block: unknown\n");
 }
 
-static void report_text(const struct plan_command *c, const struct price *p)
+/* ---- weights by layout, and the map ---- */
+
+#define MAX_LAYOUTS 16
+
+struct of_layout {
+	const char *name;
+	uint64_t bytes;
+	uint32_t tensors;
+};
+
+static unsigned by_layout(const struct plan_part *parts, uint32_t n,
+			  struct of_layout out[MAX_LAYOUTS])
 {
+	unsigned count = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		unsigned k = 0;
+
+		if (!parts[i].layout)
+			continue;
+		while (k < count && strcmp(out[k].name, parts[i].layout->name))
+			k++;
+		if (k == MAX_LAYOUTS)
+			continue;
+		if (k == count)
+			out[count++] = (struct of_layout){.name = parts[i].layout->name};
+		out[k].bytes += parts[i].bytes;
+		out[k].tensors++;
+	}
+	return count;
+}
+
+static const struct plan_buffer *buffer_of(const struct plan *p, enum plan_bo_id id)
+{
+	for (uint32_t i = 0; i < p->n_buffers; i++)
+		if (!strcmp(p->buffers[i].owner, p->bo[id].owner))
+			return &p->buffers[i];
+	return NULL;
+}
+
+static int by_va(const void *x, const void *y)
+{
+	const struct plan_buffer *a = *(const struct plan_buffer *const *)x,
+				 *b = *(const struct plan_buffer *const *)y;
+
+	return a->va < b->va ? -1 : a->va > b->va;
+}
+
+/* The plan's buffers in address order; the one whose address is the kernel's first. free() it. */
+static const struct plan_buffer **in_order(const struct plan *p)
+{
+	const struct plan_buffer **order =
+		calloc(p->n_buffers + 1, sizeof(const struct plan_buffer *));
+
+	for (uint32_t i = 0; order && i < p->n_buffers; i++)
+		order[i] = &p->buffers[i];
+	if (order)
+		qsort(order, p->n_buffers, sizeof(*order), by_va);
+	return order;
+}
+
+static int text_map(const struct plan *p, const struct plan_part *parts, uint32_t n)
+{
+	const struct plan_buffer **order = in_order(p);
+
+	if (!order)
+		return tool_fail("out of memory");
+	printf("\n%-16s %14s  %s\n", "address", "bytes", "buffer, and what lies inside it");
+	for (uint32_t i = 0; i < p->n_buffers; i++) {
+		const struct plan_buffer *b = order[i];
+
+		if (b->va)
+			printf("0x%-14" PRIx64 " %14" PRIu64 "  %s\n", b->va, b->bytes, b->owner);
+		else
+			printf("%-16s %14" PRIu64 "  %s\n", "the kernel's", b->bytes, b->owner);
+		for (uint32_t k = 0; k < n; k++) {
+			const struct plan_part *a = &parts[k];
+
+			if (buffer_of(p, a->bo) != b)
+				continue;
+			printf("  +0x%-11" PRIx64 " %14" PRIu64 "    %s", a->offset, a->bytes,
+			       a->name);
+			if (a->layout)
+				printf(" (%s)", a->layout->name);
+			if (a->tokens)
+				printf(" (steps of %u)", a->tokens);
+			putchar('\n');
+		}
+	}
+	free(order);
+	return TOOL_OK;
+}
+
+static json_t *json_map(const struct plan *p, const struct plan_part *parts, uint32_t n)
+{
+	json_t *map = json_array();
+
+	for (uint32_t i = 0; i < p->n_buffers; i++) {
+		const struct plan_buffer *b = &p->buffers[i];
+		json_t *inside = json_array();
+
+		for (uint32_t k = 0; k < n; k++) {
+			const struct plan_part *a = &parts[k];
+
+			if (buffer_of(p, a->bo) != b)
+				continue;
+			json_array_append_new(
+				inside,
+				json_pack("{s:s s:I s:I s:o s:o}", "name", a->name, "offset",
+					  (json_int_t)a->offset, "bytes", (json_int_t)a->bytes,
+					  "layout",
+					  a->layout ? json_string(a->layout->name) : json_null(),
+					  "step_tokens",
+					  a->tokens ? json_integer(a->tokens) : json_null()));
+		}
+		json_array_append_new(
+			map, json_pack("{s:s s:o s:I s:o}", "owner", b->owner, "va",
+				       b->va ? json_integer((json_int_t)b->va) : json_null(),
+				       "bytes", (json_int_t)b->bytes, "inside", inside));
+	}
+	return map;
+}
+
+static void report_text(const struct plan_command *c, const struct price *p,
+			const struct plan_part *parts, uint32_t n_parts)
+{
+	struct of_layout layouts[MAX_LAYOUTS];
+	const unsigned n_layouts = by_layout(parts, n_parts, layouts);
 	const struct plan *plan = p->draft.plan;
 	const struct footprint *f = &p->footprint;
 
 	printf("%s, context %u, steps of at most %u tokens\n\n", c->model_path, p->draft.n_ctx,
 	       p->draft.batch);
 	printf("%-28s %16s %16s %8s\n", "bytes by owner", "asked", "granted", "buffers");
-	for (uint32_t i = 0; i < plan->n_rows; i++)
+	for (uint32_t i = 0; i < plan->n_rows; i++) {
 		printf("%-28s %16" PRIu64 " %16" PRIu64 " %8u\n", plan->rows[i].owner,
 		       plan->rows[i].bytes, plan->rows[i].granted, plan->rows[i].count);
+		for (unsigned k = 0; k < n_layouts && !strcmp(plan->rows[i].owner, "weights"); k++)
+			printf("  %-8s %5u tensors %17" PRIu64 "\n", layouts[k].name,
+			       layouts[k].tensors, layouts[k].bytes);
+	}
 	printf("%-28s %16s %16" PRIu64 "\n", "on the device", "", f->device);
 	printf("%-28s %16s %16" PRIu64 "\n", "page tables, at most", "", f->page_tables);
 	printf("%-28s %16s %16" PRIu64 "\n", "  in unbroken memory", "", f->page_tables_least);
@@ -111,8 +244,12 @@ static json_t *json_ceilings(const struct footprint *f)
 	return a;
 }
 
-static int report_json(const struct price *p, const char *refusal)
+static int report_json(const struct price *p, const char *refusal, const struct plan_part *parts,
+		       uint32_t n_parts)
 {
+	struct of_layout layouts[MAX_LAYOUTS];
+	const unsigned n_layouts = by_layout(parts, n_parts, layouts);
+	json_t *weights = json_array();
 	const struct plan *plan = p->draft.plan;
 	const struct footprint *f = &p->footprint;
 	json_t *o = json_object(), *rows = json_array();
@@ -126,6 +263,12 @@ static int report_json(const struct price *p, const char *refusal)
 	json_object_set_new(o, "n_ctx", json_integer(p->draft.n_ctx));
 	json_object_set_new(o, "batch", json_integer(p->draft.batch));
 	json_object_set_new(o, "owners", rows);
+	for (unsigned i = 0; i < n_layouts; i++)
+		json_array_append_new(weights, json_pack("{s:s s:i s:I}", "layout", layouts[i].name,
+							 "tensors", (int)layouts[i].tensors,
+							 "bytes", (json_int_t)layouts[i].bytes));
+	json_object_set_new(o, "weights_by_layout", weights);
+	json_object_set_new(o, "map", json_map(plan, parts, n_parts));
 	json_object_set_new(o, "device_bytes", json_integer((json_int_t)f->device));
 	json_object_set_new(o, "page_table_bytes_at_most",
 			    json_integer((json_int_t)f->page_tables));
@@ -148,6 +291,8 @@ static int execute(const struct plan_command *c)
 	struct gguf *gguf = NULL;
 	struct model *model = NULL;
 	struct tokenizer *tok = NULL;
+	struct plan_part *parts = NULL;
+	uint32_t n_parts = 0;
 	struct price p;
 	char err[512], refusal[768] = "";
 	int rc;
@@ -170,14 +315,22 @@ static int execute(const struct plan_command *c)
 		goto out;
 	if (p.footprint.refuses >= 0)
 		footprint_refusal(p.draft.plan, &p.footprint, refusal, sizeof(refusal));
-	if (c->json)
-		rc = report_json(&p, refusal[0] ? refusal : NULL);
+	if (plan_parts(p.draft.plan, &parts, &n_parts))
+		rc = tool_fail("out of memory");
 	else
-		report_text(c, &p);
+		rc = placement_warn(p.draft.plan);
+	if (!rc && c->json) {
+		rc = report_json(&p, refusal[0] ? refusal : NULL, parts, n_parts);
+	} else if (!rc) {
+		report_text(c, &p, parts, n_parts);
+		if (c->map)
+			rc = text_map(p.draft.plan, parts, n_parts);
+	}
 	if (fflush(stdout))
 		rc = tool_fail("stdout: %s", strerror(errno));
 	if (refusal[0])
 		rc = tool_fail("%s: %s", c->model_path, refusal);
+	free(parts);
 	price_free(&p);
 out:
 	tokenizer_free(tok);
@@ -210,6 +363,7 @@ static int run(const struct command *self, int argc, char **argv)
 		{"device", required_argument, NULL, 'd'},
 		PLACEMENT_OPTIONS,
 		LOADING_OPTIONS,
+		{"map", no_argument, NULL, 'M'},
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
@@ -251,6 +405,9 @@ static int run(const struct command *self, int argc, char **argv)
 			break;
 		case 'd':
 			c.device = optarg;
+			break;
+		case 'M':
+			c.map = true;
 			break;
 		case 'j':
 			c.json = true;

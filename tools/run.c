@@ -436,7 +436,9 @@ static int execute(const struct command *self, struct run *r)
 		if (rc)
 			return rc;
 	}
-	rc = open_model(r);
+	rc = r->o.ledger_path ? tool_writable(r->o.ledger_path) : TOOL_OK;
+	if (!rc)
+		rc = open_model(r);
 	if (!rc && r->prompt)
 		rc = encode_prompt(r);
 	if (!rc)
@@ -559,7 +561,8 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 			r->o.strict = true;
 			break;
 		case 'B':
-			rc = parse_number(self, "--budget", optarg, UINT64_MAX >> 20, &r->o.budget);
+			if (!tool_u64(optarg, UINT64_MAX >> 20, &r->o.budget) || !r->o.budget)
+				return tool_usage(self, "--budget '%s', wanted MiB", optarg);
 			r->o.budget <<= 20;
 			break;
 		case 'V':

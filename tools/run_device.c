@@ -5,6 +5,7 @@
 
 #include "engine/exec.h"
 #include "queues/device.h"
+#include "tools/placement.h"
 #include "tools/price.h"
 #include "tools/run_engine.h"
 
@@ -144,7 +145,8 @@ static int check_price(const struct run_options *o, const struct model *m,
 	rc = price_make(m, o->model_path, eo, NULL, 0, o->budget, &p);
 	if (rc)
 		return rc;
-	if (p.footprint.refuses >= 0) {
+	rc = placement_warn(p.draft.plan);
+	if (!rc && p.footprint.refuses >= 0) {
 		footprint_refusal(p.draft.plan, &p.footprint, text, sizeof(text));
 		rc = tool_fail("%s: %s", o->model_path, text);
 	}
