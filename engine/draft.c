@@ -59,6 +59,7 @@ static int make_plan(struct engine_draft *d, const struct engine_opts *o,
 	const struct graph *graphs[DRAFT_GRAPHS] = {d->graph[0], d->graph[1]};
 	const struct plan_opts po = {
 		.all_logits = o->all_logits,
+		.refilled = o->refilled,
 		.rules = o->rules,
 		.kernels =
 			{

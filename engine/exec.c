@@ -3,6 +3,7 @@
 #include "engine/programs.h"
 #include "engine/ref.h"
 #include "engine/refuse.h"
+#include "engine/weights.h"
 #include "engine/zones.h"
 #include "kernels/kernargs.h"
 
@@ -32,6 +33,7 @@ struct engine {
 	struct programs *programs;
 	struct plan *plan;
 	struct bo *bo[PLAN_BO_COUNT];
+	struct weights_slot *slot;         /* NULL: all weights stay */
 	struct mem_scope *model, *context; /* what the buffers live as long as */
 	struct signal *signal;
 	void *scratch; /* of the CPU reference */
@@ -117,7 +119,10 @@ static int make_buffers(struct engine *e, const struct load_opts *o, char *err, 
 			.coherence = b->coherence,
 			.readonly = b->readonly,
 			.host = true,
-			.scope = i == PLAN_WEIGHTS || i == PLAN_TABLES ? e->model : e->context,
+			.scope = i == PLAN_KV || i == PLAN_ACTIVATIONS || i == PLAN_IO ||
+						 i == PLAN_KERNARGS
+					 ? e->context
+					 : e->model,
 			.uses = plan_uses(e->plan, i, copied),
 		};
 		int ret = b->bytes ? bo_create(e->dev->memory, &d, &e->bo[i]) : 0;
@@ -129,98 +134,21 @@ static int make_buffers(struct engine *e, const struct load_opts *o, char *err, 
 	return 0;
 }
 
-/* What two loads of the same tensor of the same file have in common: the file's content is not
- * looked at, its place is. FNV-1a. */
-static uint64_t identity_of(const struct engine *e, const struct load_item *w)
-{
-	const struct gguf *g = e->m->gguf;
-	uint64_t h = 0xcbf29ce484222325u;
-
-	for (const char *c = g->name; *c; c++)
-		h = (h ^ (uint8_t)*c) * 0x100000001b3u;
-	h = (h ^ g->size) * 0x100000001b3u;
-	h = (h ^ (uint64_t)((const uint8_t *)w->file - g->base)) * 0x100000001b3u;
-	return (h ^ (uint64_t)w->layout->type) * 0x100000001b3u;
-}
-
-/* Each weight that has a place, once: graphs share places, first come. *out is for free(). */
-static int list_weights(const struct engine *e, struct load_item **out, uint32_t *n)
-{
-	uint32_t most = 0, count = 0;
-	struct load_item *items;
-
-	for (uint32_t i = 0; i < e->n_shapes; i++)
-		most += e->shape[i].g->n_tensors;
-	items = calloc(most + 1, sizeof(*items));
-	if (!items)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < e->n_shapes; i++) {
-		const struct shape *s = &e->shape[i];
-
-		for (uint32_t t = 0; t < s->g->n_tensors; t++) {
-			const struct tensor *w = &s->g->tensors[t];
-			const struct plan_place *p = &s->pg->place[t];
-			bool done = false;
-
-			for (uint32_t j = 0; j < count && i; j++)
-				done |= items[j].offset == p->offset;
-			if (w->kind == TENSOR_WEIGHT && p->bo == PLAN_WEIGHTS && !done)
-				items[count++] = (struct load_item){
-					.name = w->name,
-					.file = w->file,
-					.k = w->ne[0],
-					.rows = w->ne[1] * w->ne[2] * w->ne[3],
-					.layout = p->layout,
-					.offset = p->offset,
-				};
-		}
-	}
-	*out = items;
-	*n = count;
-	return 0;
-}
-
-/* The one copy of each weight, in its device layout, and its entry in the ledger. */
+/* Those that stay; the slot is filled by the steps. */
 static int load_weights(struct engine *e, const struct load_opts *o, char *err, size_t errlen)
 {
-	struct load l = {
+	const struct weights_env env = {
 		.dev = e->dev,
 		.m = e->m,
-		.o = *o,
-		.weights = e->bo[PLAN_WEIGHTS],
+		.plan = e->plan,
+		.bo = e->bo,
+		.programs = e->programs,
 		.signal = e->signal,
 		.timeout_ns = e->timeout_ns,
 	};
-	struct load_item *items = NULL;
-	uint32_t n = 0;
-	int ret;
+	int ret = weights_load(&env, o, &e->dead, err, errlen);
 
-	if (!l.weights)
-		return 0;
-	if (o->copy == LOAD_KERNEL) {
-		struct programs_kernel k;
-
-		programs_kernel(e->programs, LOAD_COPY_KERNEL, &k);
-		l.kernel_object = k.object;
-		l.private_bytes = k.private_bytes;
-		l.group_bytes = k.group_bytes;
-	}
-	ret = list_weights(e, &items, &n);
-	if (ret < 0)
-		return refuse(err, errlen, ret, "out of memory");
-	ret = load_run(&l, items, n, err, errlen);
-	e->dead = l.stuck;
-	for (uint32_t i = 0; i < n && ret >= 0; i++) {
-		const struct load_item *w = &items[i];
-		uint64_t bytes = layout_row_bytes(w->layout, w->k) * w->rows;
-
-		ret = memory_place(l.weights, w->name, bo_va(l.weights) + w->offset, bytes,
-				   identity_of(e, w));
-		if (ret < 0)
-			refuse(err, errlen, ret, "%s", strerror(-ret));
-	}
-	free(items);
-	return ret;
+	return ret < 0 ? ret : weights_slot_create(&env, o, &e->slot, err, errlen);
 }
 
 static void load_tables(struct engine *e)
@@ -367,6 +295,7 @@ void engine_destroy(struct engine *e)
 		if (rc == 0 || queue_gone(rc))
 			e->dev->queue = NULL;
 	}
+	weights_slot_free(e->slot);
 	signal_destroy(e->signal);
 	programs_close(e->programs);
 	mem_scope_end(e->model);
@@ -382,7 +311,8 @@ void engine_destroy(struct engine *e)
 	free(e);
 }
 
-/* ---- a step: nothing below allocates, locks, or enters the kernel but to wait -------- */
+/* ---- a step: nothing below allocates, locks, or enters the kernel but to wait, and to refill the
+ * slot where not all weights stay --------------------------------------------------------- */
 
 static bool device_writes(enum plan_bo_id id)
 {
@@ -470,6 +400,13 @@ static int run_nodes(struct engine *e, const struct shape *s, uint32_t slot,
 	while (i <= s->g->n_nodes) {
 		int ret;
 
+		/* Nothing is in flight: a refill begins a segment. */
+		if (s->pg->node[i].refill >= 0) {
+			ret = weights_slot_fill(e->slot, (uint32_t)s->pg->node[i].refill, err,
+						errlen);
+			if (ret < 0)
+				return ret;
+		}
 		if (s->pg->node[i].device) {
 			ret = run_segment(e, s, slot, i, err, errlen);
 			if (ret < 0)

@@ -38,6 +38,10 @@ struct engine_opts {
 	 * (bw_device_opts). Must outlive the engine; NULL: none. */
 	const struct bo_rules *rules;
 	bool strict; /* an allocation outside the plan fails */
+	/* The weights of the last so many blocks do not stay on the device: they take turns in one
+	 * buffer, refilled from the file before each use. Slower, and a step then allocates and
+	 * enters the kernel for each refill; its results are the same. 0: all stay. */
+	uint32_t refilled;
 	struct load_opts load;
 };
 

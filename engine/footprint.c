@@ -128,14 +128,20 @@ int footprint_refusal(const struct plan *p, const struct footprint *f, char *tex
 
 	n = snprintf(text, len,
 		     "does not fit: %s has %" PRIu64 " bytes (%" PRIu64 " less %" PRIu64
-		     " in use), needed are %" PRIu64 ", %" PRIu64 " short; weights %" PRIu64
-		     " + kv %" PRIu64 " + transients %" PRIu64 " + the rest %" PRIu64
-		     " on the device",
+		     " in use), needed are %" PRIu64 ", %" PRIu64 " short; weights %" PRIu64,
 		     c->name, has, c->limit, c->used, c->need, c->need - has,
-		     p->bo[PLAN_WEIGHTS].granted, p->bo[PLAN_KV].granted,
-		     p->bo[PLAN_ACTIVATIONS].granted,
-		     f->device - p->bo[PLAN_WEIGHTS].granted - p->bo[PLAN_KV].granted -
-			     p->bo[PLAN_ACTIVATIONS].granted);
+		     p->bo[PLAN_WEIGHTS].granted);
+	if (n > 0 && (size_t)n < len && p->refilled)
+		n += snprintf(text + n, len - (size_t)n,
+			      " + %" PRIu64 " for those of %u blocks in turn",
+			      p->bo[PLAN_SLOT].granted, p->refilled);
+	if (n > 0 && (size_t)n < len)
+		n += snprintf(text + n, len - (size_t)n,
+			      " + kv %" PRIu64 " + transients %" PRIu64 " + the rest %" PRIu64
+			      " on the device",
+			      p->bo[PLAN_KV].granted, p->bo[PLAN_ACTIVATIONS].granted,
+			      f->device - p->bo[PLAN_WEIGHTS].granted - p->bo[PLAN_SLOT].granted -
+				      p->bo[PLAN_KV].granted - p->bo[PLAN_ACTIVATIONS].granted);
 	if (n > 0 && (size_t)n < len && f->refuses == CEILING_BUDGET)
 		n += snprintf(text + n, len - (size_t)n,
 			      " + page tables and kernel %" PRIu64 " + host %" PRIu64

@@ -11,7 +11,7 @@
 
 #define KERNARG_BYTES 4096u /* at the end of the staging buffer: two blocks of arguments */
 
-static uint64_t staging(const struct load_opts *o)
+uint64_t load_staging(const struct load_opts *o)
 {
 	return o->staging ? o->staging : LOAD_STAGING;
 }
@@ -19,7 +19,7 @@ static uint64_t staging(const struct load_opts *o)
 /* What one step reads and repacks. */
 static uint64_t part_bytes(const struct load_opts *o)
 {
-	return staging(o) / (o->copy == LOAD_HOST ? 2 : 4);
+	return load_staging(o) / (o->copy == LOAD_HOST ? 2 : 4);
 }
 
 uint64_t load_host_bytes(const struct load_opts *o)
@@ -101,7 +101,7 @@ static int cut(struct work *w, const struct load_item *items, uint32_t n)
 			snprintf(w->err, w->errlen,
 				 "tensor %s: a row of %" PRIu64 " bytes; staging of %" PRIu64
 				 " takes parts of %" PRIu64,
-				 items[i].name, row, staging(&w->l->o), room);
+				 items[i].name, row, load_staging(&w->l->o), room);
 			return -EINVAL;
 		}
 		for (uint64_t r = 0; r < items[i].rows; r += most) {

@@ -40,6 +40,8 @@ struct load_item {
 	uint64_t offset; /* in the weights' buffer */
 };
 
+/* Bytes of staging as asked, or unless asked otherwise. */
+uint64_t load_staging(const struct load_opts *o);
 /* Bytes of host heap and of staging buffers (0 for LOAD_HOST) that a load takes. */
 uint64_t load_host_bytes(const struct load_opts *o);
 uint64_t load_staging_bytes(const struct load_opts *o);

@@ -73,6 +73,9 @@ static int populate(struct load_reader *r, const struct load_part *p)
 		note(r, p->bytes);
 		return 0;
 	}
+	/* The file became shorter, or cannot be read: touching it would be SIGBUS. */
+	if (errno == EFAULT || errno == EHWPOISON)
+		return -ENODATA;
 	/* Before Linux 5.14 by hand. */
 	for (uintptr_t a = start; a < end; a += BLOCK)
 		(void)*(volatile const uint8_t *)a;

@@ -12,6 +12,7 @@
 
 static const struct plan_bo bo_kinds[PLAN_BO_COUNT] = {
 	[PLAN_WEIGHTS] = {.owner = "weights", .coherence = BO_COARSE, .readonly = true},
+	[PLAN_SLOT] = {.owner = "weights slot", .coherence = BO_COARSE, .readonly = true},
 	[PLAN_KV] = {.owner = "kv", .coherence = BO_COARSE},
 	[PLAN_ACTIVATIONS] = {.owner = "transient:activations", .coherence = BO_COARSE},
 	[PLAN_IO] = {.owner = "io", .coherence = BO_UNCACHED, .grain = LAYOUT_ALIGN},
@@ -38,6 +39,7 @@ static int claim_graph(struct plan *p, struct plan_graph *pg, const struct claim
 		claim_node(g, n, k, &pn->claim);
 		pn->device = pn->claim.kernel[0] != 0;
 		pn->table = -1;
+		pn->refill = -1;
 		pg->packets += pn->device;
 		if (n && pn->device)
 			pg->device_nodes++;
@@ -128,8 +130,11 @@ static int place_weight(struct plan *p, struct plan_graph *pg, const struct tens
 		return 0; /* the CPU reads it from the file */
 	pl->layout = layout_of(t->type);
 	ret = layout_bytes(pl->layout, t->ne[0], t->ne[1] * t->ne[2] * t->ne[3], &pl->bytes);
-	if (ret >= 0)
-		ret = plan_append_tensor(p, PLAN_WEIGHTS, t->name, pl->bytes, &pl->offset);
+	if (ret < 0)
+		return ret;
+	if (plan_slot_holds(p, t))
+		return plan_slot_append(p, t, pl);
+	ret = plan_append_tensor(p, PLAN_WEIGHTS, t->name, pl->bytes, &pl->offset);
 	if (ret >= 0)
 		pl->bo = PLAN_WEIGHTS;
 	return ret;
@@ -341,6 +346,11 @@ int plan_create(const struct graph *const *graphs, uint32_t n_graphs, const stru
 	p->graphs = calloc(n_graphs, sizeof(*p->graphs));
 	if (!p->graphs)
 		goto out;
+	ret = plan_slot_init(p, graphs, n_graphs, o->refilled, err, errlen);
+	if (ret < 0) {
+		plan_free(p);
+		return ret;
+	}
 	ret = lay_out_io(p, graphs, n_graphs);
 	for (uint32_t i = 0; i < n_graphs && ret >= 0; i++) {
 		struct plan_graph *pg = &p->graphs[p->n_graphs++];
@@ -371,6 +381,10 @@ int plan_create(const struct graph *const *graphs, uint32_t n_graphs, const stru
 	return 0;
 out:
 	plan_free(p);
+	if (ret == -ENOTSUP)
+		return refuse(err, errlen, ret,
+			      "red zones around weights that take turns in one place; wanted: none "
+			      "of these blocks (--redzone), or room for all weights");
 	return refuse(err, errlen, ret, "plan: %s", strerror(-ret));
 }
 
@@ -385,6 +399,7 @@ void plan_free(struct plan *p)
 	free(p->graphs);
 	free(p->tables);
 	free(p->zones);
+	free(p->slot_used);
 	free(p->buffers);
 	free(p);
 }

@@ -21,6 +21,7 @@
 
 enum plan_bo_id {
 	PLAN_WEIGHTS, /* read-only, one copy */
+	PLAN_SLOT,    /* read-only: weights of one block at a time, when not all stay */
 	PLAN_KV,
 	PLAN_ACTIVATIONS,
 	PLAN_IO,       /* uncached: step blocks, logits, the published step */
@@ -64,6 +65,8 @@ struct plan_node {
 	bool segment_last;            /* last packet before the host: releases it and signals */
 	uint64_t kernarg[PLAN_SLOTS]; /* offsets in PLAN_KERNARGS */
 	int32_t table;                /* rotary table, -1 */
+	int32_t refill; /* the block whose weights have to be in the slot before this packet,
+			 * the first of its segment; -1: any */
 };
 
 struct plan_graph {
@@ -124,10 +127,18 @@ struct plan {
 	uint64_t tables_least, tables_most;
 	struct plan_zone *zones;
 	uint32_t n_zones;
+	/* Bounded residency: the weights of the last `refilled` of n_blocks blocks take turns in the
+	 * slot; a step reads refill_bytes of the file for them. */
+	uint32_t n_blocks, refilled;
+	uint64_t refill_bytes;
+	uint64_t *slot_used;          /* by block */
 	const struct bo_rules *rules; /* as given */
 };
 
 struct plan_opts {
+	/* Of the last so many blocks ("blk.N." in the file) the weights do not stay: they share one
+	 * slot, which is refilled from the file before each use. 0: all stay. */
+	uint32_t refilled;
 	bool all_logits; /* keep logits of every token of a batch, not of the last one */
 	struct claim_kernels kernels;
 	/* Alignment and red zones of tensors: a tensor NAME goes by "weights:NAME", "kv:NAME" or
@@ -157,6 +168,8 @@ int plan_add_queue(struct plan *p, const struct queue_plan *q);
 int plan_tables(struct plan *p, char *err, size_t errlen);
 /* Bytes that are asked for as VRAM: the end-of-pipe buffer, and what rules place there. */
 uint64_t plan_vram(const struct plan *p);
+/* The block a weight belongs to by its name, "blk.N."; -1: to none. */
+int32_t plan_block_of(const char *weight);
 /* All tensors with a place, by buffer and offset; *out is for free(). -ENOMEM. */
 int plan_parts(const struct plan *p, struct plan_part **out, uint32_t *n);
 /* Which of the plan's rules change anything: for bo_rules_idle(). The plan is complete. -ENOMEM. */

@@ -8,7 +8,15 @@
 
 static bool inside(enum plan_bo_id bo)
 {
-	return bo == PLAN_WEIGHTS || bo == PLAN_KV || bo == PLAN_ACTIVATIONS;
+	return bo == PLAN_WEIGHTS || bo == PLAN_SLOT || bo == PLAN_KV || bo == PLAN_ACTIVATIONS;
+}
+
+/* The same tensor in another graph: weights by their bytes in the file, caches by name. */
+static bool same(const struct tensor *t, const struct tensor *u)
+{
+	if (t->kind != u->kind)
+		return false;
+	return t->kind == TENSOR_WEIGHT ? t->file == u->file : !strcmp(t->name, u->name);
 }
 
 /* A tensor that lies there because of graph i, and not of an earlier one. */
@@ -24,7 +32,7 @@ static bool placed_by(const struct plan *p, uint32_t i, uint32_t t)
 	for (uint32_t j = 0; j < i; j++)
 		for (uint32_t u = 0; u < p->graphs[j].g->n_tensors; u++)
 			if (p->graphs[j].place[u].bo == pl->bo &&
-			    p->graphs[j].place[u].offset == pl->offset)
+			    same(&pg->g->tensors[t], &p->graphs[j].g->tensors[u]))
 				return false;
 	return true;
 }
@@ -64,7 +72,7 @@ int plan_parts(const struct plan *p, struct plan_part **out, uint32_t *n)
 				.tokens = pl->bo == PLAN_ACTIVATIONS ? pg->g->n_tokens : 0,
 				.offset = pl->offset,
 				.bytes = pl->bytes,
-				.layout = pl->bo == PLAN_WEIGHTS ? pl->layout : NULL,
+				.layout = pl->layout,
 			};
 			plan_part_name(a->bo, pg->g->tensors[t].name, a->name, sizeof(a->name));
 			count++;

@@ -10,7 +10,9 @@
 
 static const char *prefix(enum plan_bo_id bo)
 {
-	return bo == PLAN_WEIGHTS ? "weights" : bo == PLAN_KV ? "kv" : "transient";
+	return bo == PLAN_WEIGHTS || bo == PLAN_SLOT ? "weights"
+	       : bo == PLAN_KV                       ? "kv"
+						     : "transient";
 }
 
 void plan_part_name(enum plan_bo_id bo, const char *tensor, char *out, size_t len)

@@ -6,7 +6,7 @@
  * barrier, so a dst never lands on something a running packet still touches.
  *
  * A node on the CPU ends a segment: the packets before it are waited for, those after it start
- * with nothing in flight.
+ * with nothing in flight. So does one that reads weights of the next block in the slot.
  */
 #include "engine/plan_internal.h"
 
@@ -35,6 +35,7 @@ struct walk {
 	struct list limbo;  /* activations dead since then: free at the next */
 	struct list holes;  /* free storage, sorted, merged */
 	uint64_t end;       /* bytes of activations so far */
+	int32_t block;      /* in the slot by now; -1: unknown */
 };
 
 static int list_add(struct list *l, int32_t bo, uint64_t start, uint64_t end, bool write)
@@ -294,7 +295,17 @@ static int walk_nodes(struct walk *w)
 	for (uint32_t i = 0; i <= g->n_nodes && ret >= 0; i++) {
 		const struct node *n = i < g->n_nodes ? &g->nodes[i] : NULL;
 		struct plan_node *pn = &w->pg->node[i];
+		int32_t block = pn->device ? plan_slot_of(w->pg, n) : -1;
 
+		if (block >= 0 && block != w->block) {
+			segment_close(w, last);
+			last = -1;
+			ret = settle(w);
+			if (ret < 0)
+				break;
+			w->block = block;
+			pn->refill = block;
+		}
 		if (!pn->device) {
 			segment_close(w, last);
 			last = -1;
@@ -323,7 +334,7 @@ static int walk_nodes(struct walk *w)
 
 int plan_schedule(struct plan *p, struct plan_graph *pg)
 {
-	struct walk w = {.p = p, .pg = pg};
+	struct walk w = {.p = p, .pg = pg, .block = -1};
 	int ret;
 
 	find_lifetimes(pg);

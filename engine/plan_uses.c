@@ -54,6 +54,7 @@ unsigned plan_uses(const struct plan *p, enum plan_bo_id id, bool device_copies)
 		return uses | (device_copies ? BO_DEVICE_WRITES : BO_HOST_WRITES);
 	case PLAN_IO: /* ids and positions; logits */
 		return uses | BO_HOST_WRITES | BO_HOST_READS;
+	case PLAN_SLOT: /* refilled by the host whoever loads */
 	case PLAN_KERNARGS:
 	case PLAN_TABLES:
 		return uses | BO_HOST_WRITES;

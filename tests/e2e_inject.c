@@ -24,6 +24,8 @@ static void setup(void)
 
 TestSuite(inject, .init = setup, .fini = shell_teardown, .timeout = 3000);
 
+static const char *more = ""; /* options of the run */
+
 struct counts {
 	unsigned long alloc, map, ioctl, fired, outstanding;
 };
@@ -38,8 +40,8 @@ static struct result attempt(const char *kind, unsigned long at, struct counts *
 	r = shell("rm -f %s/report %s/stats; timeout 60 env"
 		  " LD_PRELOAD=build/tests/libinject.so:build/libvgpu.so"
 		  " INJECT_KIND=%s INJECT_AT=%lu INJECT_REPORT=%s/report VGPU_STATS=%s/stats"
-		  " " BAREWAVE " " RUN " 2>&1 >%s/out",
-		  dir, dir, kind, at, dir, dir, dir, dir);
+		  " " BAREWAVE " " RUN "%s 2>&1 >%s/out",
+		  dir, dir, kind, at, dir, dir, dir, more, dir);
 	snprintf(path, sizeof(path), "%s/report", dir);
 	f = fopen(path, "r");
 	cr_assert(f, "%s %lu: no report; status %d: %s", kind, at, r.status, r.out);
@@ -97,18 +99,21 @@ static void try_point(const char *kind, unsigned long at, const struct counts *b
 	free(r.out);
 }
 
-static void sweep(const char *kind, unsigned long n, const struct counts *base)
+static void sweep(const char *kind, unsigned long first, unsigned long last,
+		  const struct counts *base)
 {
 	const char *env = getenv("INJECT_STRIDE");
 	unsigned long stride = env ? strtoul(env, NULL, 10) : 1;
 
-	for (unsigned long at = 1; at <= n; at += stride ? stride : 1)
+	for (unsigned long at = first; at <= last; at += stride ? stride : 1)
 		try_point(kind, at, base);
 }
 
 /* ---- which part of the run a point belongs to ---------------------------------------------- */
 
 enum phase { OPEN, LOAD, PREFILL, DECODE, TEARDOWN, PHASES };
+static const char *const kinds[] = {"alloc", "map", "ioctl"};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 static const char *const phases[PHASES] = {"opening", "load", "prefill", "decode", "teardown"};
 
 /* Where the program has a function: [start, end). */
@@ -125,7 +130,7 @@ static void find_function(const char *name, uint64_t range[2])
 
 /* Counts the points of each part, of a run that was only watched: by who is on the stack, and by
  * what was written. Parts follow each other. */
-static void count_phases(unsigned long by[PHASES])
+static void count_phases(unsigned long by[PHASES][KINDS])
 {
 	static const char *const marks[] = {"engine_create", "engine_step", "engine_destroy"};
 	uint64_t range[3][2];
@@ -139,10 +144,14 @@ static void count_phases(unsigned long by[PHASES])
 	f = fopen(path, "r");
 	cr_assert(f);
 	while (fgets(line, sizeof(line), f)) {
-		unsigned flushes = 0;
+		unsigned flushes = 0, kind = 0;
+		char word[16];
 		int used = 0;
 
-		cr_assert_eq(sscanf(line, "%*s %u%n", &flushes, &used), 1, "%s", line);
+		cr_assert_eq(sscanf(line, "%15s %u%n", word, &flushes, &used), 2, "%s", line);
+		while (kind < KINDS && strcmp(kinds[kind], word))
+			kind++;
+		cr_assert_lt(kind, KINDS, "%s", line);
 		for (char *at = line + used, *end;; at = end) {
 			uint64_t pc = strtoull(at, &end, 16);
 
@@ -157,39 +166,85 @@ static void count_phases(unsigned long by[PHASES])
 		}
 		if (now == PREFILL && flushes > PROMPT)
 			now = DECODE;
-		by[now]++;
+		by[now][kind]++;
 	}
 	fclose(f);
 }
 
-Test(inject, every_point_of_a_run)
+/* A run that is only watched. */
+static void watch(struct counts *base, unsigned long by[PHASES][KINDS])
 {
-	unsigned long by[PHASES] = {0};
-	struct counts base;
 	struct result r;
 	char path[300];
 
 	snprintf(path, sizeof(path), "%s/trace", dir);
 	setenv("INJECT_TRACE", path, 1);
-	r = attempt("alloc", 0, &base);
+	r = attempt("alloc", 0, base);
 	unsetenv("INJECT_TRACE");
 	cr_assert_eq(r.status, 0, "%s", r.out);
 	cr_assert_null(left_behind());
-	cr_assert(base.alloc > 100 && base.ioctl > 50 && base.map > 10 && !base.fired);
+	cr_assert(base->alloc > 100 && base->ioctl > 50 && base->map > 10 && !base->fired);
 	free(r.out);
 	count_phases(by);
+}
+
+static unsigned long in_phase(unsigned long by[PHASES][KINDS], enum phase p)
+{
+	return by[p][0] + by[p][1] + by[p][2];
+}
+
+Test(inject, every_point_of_a_run)
+{
+	unsigned long by[PHASES][KINDS] = {0};
+	struct counts base;
+
+	watch(&base, by);
 	for (int p = 0; p < PHASES; p++)
-		cr_expect_gt(by[p], 0, "no point in %s", phases[p]);
+		cr_expect_gt(in_phase(by, p), 0, "no point in %s", phases[p]);
 	/* How often a wait is repeated depends on the moment: a few more than were counted. */
-	sweep("ioctl", base.ioctl + 4, &base);
-	sweep("map", base.map, &base);
-	sweep("alloc", base.alloc, &base);
+	sweep("ioctl", 1, base.ioctl + 4, &base);
+	sweep("map", 1, base.map, &base);
+	sweep("alloc", 1, base.alloc, &base);
 	fprintf(stderr,
 		"inject: %u points tried of %lu (%lu allocations, %lu mappings, %lu ioctls): %u "
 		"said why, %u got by; of the points counted %lu are in opening, %lu in load, %lu "
 		"in prefill, %lu in decode, %lu in teardown\n",
 		points, base.alloc + base.map + base.ioctl, base.alloc, base.map, base.ioctl,
-		failed, survived, by[OPEN], by[LOAD], by[PREFILL], by[DECODE], by[TEARDOWN]);
+		failed, survived, in_phase(by, OPEN), in_phase(by, LOAD), in_phase(by, PREFILL),
+		in_phase(by, DECODE), in_phase(by, TEARDOWN));
+	cr_expect(failed > survived);
+}
+
+/* Where weights take turns, steps allocate and map for every refill: their points, of a run under a
+ * budget. */
+Test(inject, every_point_of_steps_that_refill)
+{
+	static const char smallest[] = "the smallest budget that works with this context is ";
+	struct result r = shell(BAREWAVE " " RUN " --device=virt --budget 8 2>&1 >/dev/null", dir);
+	unsigned long by[PHASES][KINDS] = {0};
+	const char *at = strstr(r.out, smallest);
+	struct counts base;
+	char budget[64];
+
+	cr_assert(at, "%s", r.out);
+	/* One more than the smallest: a point that gets by may have cost a page. */
+	snprintf(budget, sizeof(budget), " --budget %lu",
+		 strtoul(at + strlen(smallest), NULL, 10) + 1);
+	free(r.out);
+	more = budget;
+	watch(&base, by);
+	for (unsigned k = 0; k < KINDS; k++) {
+		unsigned long before = by[OPEN][k] + by[LOAD][k];
+
+		sweep(kinds[k], before + 1, before + by[PREFILL][k] + by[DECODE][k], &base);
+	}
+	fprintf(stderr,
+		"inject: %u points tried in steps that refill (%lu in prefill, %lu in decode): %u "
+		"said "
+		"why, %u got by\n",
+		points, in_phase(by, PREFILL), in_phase(by, DECODE), failed, survived);
+	cr_expect_gt(in_phase(by, PREFILL), 20);
+	cr_expect_gt(in_phase(by, DECODE), 20);
 	cr_expect(failed > survived);
 }
 

@@ -425,7 +425,7 @@ static unsigned long smallest(const char *what, unsigned long budget)
 	cr_assert_eq(r.status, at ? 1 : 0, "%s --budget %lu: %s", what, budget, r.out);
 	if (at)
 		cr_assert(strstr(r.out, "does not fit: budget has") &&
-				  strstr(r.out, "weights 4751360"),
+				  strstr(r.out, " for those of 5 blocks in turn + kv "),
 			  "%s", r.out);
 	free(r.out);
 	return mib;
@@ -455,6 +455,53 @@ Test(mem, a_budget_is_refused_with_the_smallest_that_works)
 			  "%s: %lu MiB named; with it %lu, with one less %lu", what[i], mib, above,
 			  below);
 	}
+}
+
+/* Under a budget that is too low for all weights some take turns: the same tokens, the bytes that were
+ * planned, within the budget; from the smallest that works to the first that needs no turns. */
+Test(mem, weights_take_turns_under_a_budget)
+{
+	static const char run[] = "run --device=virt -m " DEMO
+				  " -p 'Once upon a time there was a frog' -n 12 --strict-footprint"
+				  " --json";
+	const json_int_t least = (json_int_t)smallest(run, 8);
+	json_int_t refilled = 0, more = INT64_MAX, mib = least;
+	struct result r = shell(BAREWAVE " %s", run);
+	json_t *want = json_of(&r), *got;
+
+	cr_assert_gt(least, 8);
+	cr_expect_eq(number(want, "blocks_refilled"), 0);
+	free(r.out);
+	do {
+		r = shell(BAREWAVE " %s --budget %lld", run, (long long)mib);
+		cr_assert_eq(r.status, 0, "%s", r.out);
+		got = json_of(&r);
+		cr_expect(json_equal(json_object_get(got, "ids"), json_object_get(want, "ids")),
+			  "%lld MiB", (long long)mib);
+		cr_expect_eq(number(got, "planned_bytes"), number(got, "measured_peak_bytes"));
+		cr_expect_leq(number(got, "measured_peak_bytes"), mib << 20);
+		refilled = number(got, "blocks_refilled");
+		cr_expect_leq(refilled, more, "more blocks in turn with a larger budget");
+		cr_expect_eq(refilled > 0, number(got, "refill_bytes_per_step") > 0);
+		if (mib == least)
+			cr_expect_gt(refilled, 0);
+		more = refilled;
+		json_decref(got);
+		free(r.out);
+	} while (refilled && ++mib < least + 16);
+	cr_expect_eq(refilled, 0);
+	cr_expect_gt(mib, least + 1);
+	json_decref(want);
+	expect(0, "blocks take turns in the slot",
+	       BAREWAVE " plan --device=virt -m " DEMO " -c 64 --budget %lld",
+	       (long long)least + 2);
+	expect(0, "blocks take turns (--budget)",
+	       BAREWAVE " run --device=virt -m " DEMO " --ids 1,2 -n 2 --budget %lld",
+	       (long long)least);
+	refused("red zones around weights that take turns",
+		BAREWAVE " run --device=virt -m " DEMO
+			 " --ids 1,2 -n 2 --redzone weights:*=64 --budget %lld 2>&1",
+		(long long)least);
 }
 
 /* Nothing is opened that was not paid for: a budget of a run in which weights alone are more. */

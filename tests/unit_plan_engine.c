@@ -167,11 +167,14 @@ struct fixture {
 	struct plan *p;
 };
 
+static uint32_t refilled; /* of every plan that is made */
+
 static struct fixture make(const char *path, uint32_t batch, bool all_logits,
 			   const char *const *disabled, unsigned n_disabled)
 {
 	struct plan_opts o = {
 		.all_logits = all_logits,
+		.refilled = refilled,
 		.kernels = {.disabled = disabled, .n_disabled = n_disabled},
 	};
 	struct fixture f = {0};
@@ -266,7 +269,8 @@ static void check_order(const struct plan_graph *pg)
 						overlap(&pg->place[a->src[s]], &pg->place[b->dst]);
 			}
 			for (uint32_t k = i + 1; k <= j; k++)
-				ordered |= pg->node[k].barrier || !pg->node[k].device;
+				ordered |= pg->node[k].barrier || !pg->node[k].device ||
+					   pg->node[k].segment_first;
 			ordered |= !pg->node[i].device;
 			cr_assert(!conflict || ordered, "%s and %s may run at once", a->name,
 				  b->name);
@@ -327,6 +331,105 @@ Test(plan, hazards_have_barriers_and_others_have_none)
 		}
 		drop(&f);
 	}
+}
+
+/* Walks a graph as the executor does: whatever a packet reads of the slot is in it by then, and the slot
+ * changes only with nothing in flight. */
+static void check_slot(const struct plan_graph *pg)
+{
+	int32_t block = -1;
+	bool flies = false;
+
+	for (uint32_t i = 0; i <= pg->g->n_nodes; i++) {
+		const struct plan_node *pn = &pg->node[i];
+
+		if (pn->refill >= 0) {
+			cr_assert(!flies && pn->segment_first, "node %u", i);
+			block = pn->refill;
+		}
+		flies = pn->device && !pn->segment_last;
+		for (int s = 0; i < pg->g->n_nodes && pn->device && s < 5; s++) {
+			int t = pg->g->nodes[i].src[s];
+
+			if (t >= 0 && pg->place[t].bo == PLAN_SLOT)
+				cr_assert_eq(plan_block_of(pg->g->tensors[t].name), block, "%s",
+					     pg->g->tensors[t].name);
+		}
+	}
+}
+
+/* Weights of one block lie side by side in the slot, those of different blocks in turn. */
+static unsigned check_slot_places(const struct plan *p, const struct plan_graph *pg)
+{
+	const struct graph *g = pg->g;
+	unsigned in_slot = 0;
+
+	for (uint32_t t = 0; t < g->n_tensors; t++) {
+		const struct plan_place *a = &pg->place[t];
+		int32_t block = plan_block_of(g->tensors[t].name);
+
+		if (g->tensors[t].kind != TENSOR_WEIGHT)
+			continue;
+		cr_assert_eq(a->bo == PLAN_SLOT,
+			     block >= 0 && (uint32_t)block >= p->n_blocks - p->refilled, "%s",
+			     g->tensors[t].name);
+		in_slot += a->bo == PLAN_SLOT;
+		cr_assert(a->offset + a->bytes <= p->bo[a->bo].bytes &&
+			  a->offset % LAYOUT_ALIGN == 0);
+		for (uint32_t u = 0; u < t; u++)
+			cr_assert(!overlap(a, &pg->place[u]) ||
+					  block != plan_block_of(g->tensors[u].name),
+				  "%s and %s", g->tensors[t].name, g->tensors[u].name);
+	}
+	return in_slot;
+}
+
+Test(plan, weights_take_turns_in_a_slot)
+{
+	uint64_t before = UINT64_MAX;
+
+	cr_assert_eq(plan_block_of("blk.12.attn_q.weight"), 12);
+	cr_assert_eq(plan_block_of("blk.x"), -1);
+	cr_assert_eq(plan_block_of("blk.3"), -1);
+	cr_assert_eq(plan_block_of("output.weight"), -1);
+	for (refilled = 0; refilled <= 5; refilled++) {
+		struct fixture f = make(demos[2], 16, true, NULL, 0);
+
+		cr_assert(f.p->n_blocks == 5 && f.p->refilled == refilled);
+		for (unsigned s = 0; s < 2; s++) {
+			check_order(&f.p->graphs[s]);
+			check_segments(&f.p->graphs[s]);
+			check_slot(&f.p->graphs[s]);
+			cr_assert_eq(check_slot_places(f.p, &f.p->graphs[s]), 11 * refilled);
+		}
+		/* From one on, which saves nothing yet, every further block does. */
+		if (refilled > 1)
+			cr_assert_lt(f.p->total, before, "%u blocks", refilled);
+		before = f.p->total;
+		drop(&f);
+	}
+}
+
+Test(plan, a_slot_that_cannot_be)
+{
+	struct bo_rules r = {0};
+	struct plan_opts o = {.refilled = 6};
+	struct plan *p = NULL;
+	struct fixture f;
+
+	refilled = 0;
+	f = make(demos[2], 16, true, NULL, 0);
+	cr_expect_eq(plan_create((const struct graph *const *)f.g, 2, &o, &p, err, sizeof(err)),
+		     -EINVAL);
+	cr_expect(strstr(err, "weights of 6 blocks to be refilled; the model has 5"), "%s", err);
+	o.refilled = 2;
+	o.rules = &r;
+	cr_assert_eq(bo_rules_add(&r, "redzone", "weights:*=64", err, sizeof(err)), 0);
+	cr_expect_eq(plan_create((const struct graph *const *)f.g, 2, &o, &p, err, sizeof(err)),
+		     -ENOTSUP);
+	cr_expect(strstr(err, "red zones around weights that take turns"), "%s", err);
+	cr_expect_null(p);
+	drop(&f);
 }
 
 Test(plan, weights_are_resident_once)

@@ -23,7 +23,7 @@ static const char help[] =
 	"  --map                the address of every buffer, and of every tensor inside one, by "
 	"the\n"
 	"                       names that placement options take\n"
-	"  --budget MIB         may the whole process take no more than this?\n"
+	"  --budget MIB         may the whole process take no more than this? (see run)\n"
 	"  --kernels DIR        code objects NAME.co from DIR instead of the built-in ones\n"
 	"  --disable NAME       leave a kernel or operation to the CPU\n"
 	"  --topology DIR       for the machine of a copied "
@@ -88,7 +88,7 @@ static unsigned by_layout(const struct plan_part *parts, uint32_t n,
 	for (uint32_t i = 0; i < n; i++) {
 		unsigned k = 0;
 
-		if (!parts[i].layout)
+		if (parts[i].bo != PLAN_WEIGHTS)
 			continue;
 		while (k < count && strcmp(out[k].name, parts[i].layout->name))
 			k++;
@@ -154,6 +154,8 @@ static int text_map(const struct plan *p, const struct plan_part *parts, uint32_
 			       a->name);
 			if (a->layout)
 				printf(" (%s)", a->layout->name);
+			if (a->bo == PLAN_SLOT)
+				fputs(" (in turn)", stdout);
 			if (a->tokens)
 				printf(" (steps of %u)", a->tokens);
 			putchar('\n');
@@ -212,6 +214,11 @@ static void report_text(const struct plan_command *c, const struct price *p,
 			       layouts[k].tensors, layouts[k].bytes);
 	}
 	printf("%-28s %16s %16" PRIu64 "\n", "on the device", "", f->device);
+	if (plan->refilled)
+		printf("weights of %u of %u blocks take turns in the slot: %s from the file in "
+		       "each "
+		       "step\n",
+		       plan->refilled, plan->n_blocks, tool_bytes(plan->refill_bytes));
 	printf("%-28s %16s %16" PRIu64 "\n", "page tables, at most", "", f->page_tables);
 	printf("%-28s %16s %16" PRIu64 "\n", "  in unbroken memory", "", f->page_tables_least);
 	printf("%-28s %16s %16" PRIu64 "\n", "the kernel's own", "", f->kernel);
@@ -269,6 +276,10 @@ static int report_json(const struct price *p, const char *refusal, const struct 
 							 "bytes", (json_int_t)layouts[i].bytes));
 	json_object_set_new(o, "weights_by_layout", weights);
 	json_object_set_new(o, "map", json_map(plan, parts, n_parts));
+	json_object_set_new(o, "blocks", json_integer(plan->n_blocks));
+	json_object_set_new(o, "blocks_refilled", json_integer(plan->refilled));
+	json_object_set_new(o, "refill_bytes_per_step",
+			    json_integer((json_int_t)plan->refill_bytes));
 	json_object_set_new(o, "device_bytes", json_integer((json_int_t)f->device));
 	json_object_set_new(o, "page_table_bytes_at_most",
 			    json_integer((json_int_t)f->page_tables));

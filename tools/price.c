@@ -126,9 +126,58 @@ out:
 	return rc;
 }
 
+/* The price with the weights of so many blocks refilled, in place of the one there is. The process's own
+ * side was looked at once: what drafting leaves on the heap is not the run's. */
+static int redraft(struct price *p, const struct model *m, const char *model_path,
+		   const struct engine_opts *o, uint32_t refilled, struct footprint_number host_now,
+		   uint64_t host_later, uint64_t budget)
+{
+	struct engine_opts fewer = *o;
+	struct footprint_host h;
+	char err[512];
+
+	engine_draft_free(&p->draft);
+	fewer.refilled = refilled;
+	if (engine_draft(m, &fewer, &p->queue, &p->draft, err, sizeof(err)))
+		return tool_fail("%s: %s", model_path, err);
+	h = (struct footprint_host){host_now, p->draft.host_bytes + host_later};
+	footprint_compute(p->draft.plan, &p->machine, &h, budget, &p->footprint);
+	return TOOL_OK;
+}
+
+/* As few blocks as the budget allows; when it is too low for any, as many as there are, for the
+ * refusal. More of them never need more memory, but for the step from none to one. */
+static int fit_budget(struct price *p, const struct model *m, const char *model_path,
+		      const struct engine_opts *o, struct footprint_number host_now,
+		      uint64_t host_later, uint64_t budget)
+{
+	const uint32_t all = p->draft.plan->n_blocks;
+	uint32_t low = 1, high = all; /* too few; enough */
+	int rc;
+
+	if (all < 2)
+		return TOOL_OK;
+	rc = redraft(p, m, model_path, o, all, host_now, host_later, budget);
+	while (!rc && p->footprint.refuses != CEILING_BUDGET && high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+
+		rc = redraft(p, m, model_path, o, middle, host_now, host_later, budget);
+		if (!rc && p->footprint.refuses == CEILING_BUDGET) {
+			low = middle;
+			p->footprint.refuses = -1; /* look on */
+		} else {
+			high = middle;
+		}
+	}
+	if (!rc && p->footprint.refuses != CEILING_BUDGET && p->draft.plan->refilled != high)
+		rc = redraft(p, m, model_path, o, high, host_now, host_later, budget);
+	return rc;
+}
+
 int price_make(const struct model *m, const char *model_path, const struct engine_opts *o,
 	       const char *topology, uint64_t host_later, uint64_t budget, struct price *out)
 {
+	struct footprint_number host_now;
 	struct price p = {0};
 	struct footprint_host h;
 	char err[512];
@@ -138,8 +187,15 @@ int price_make(const struct model *m, const char *model_path, const struct engin
 		return rc;
 	if (engine_draft(m, o, &p.queue, &p.draft, err, sizeof(err)))
 		return tool_fail("%s: %s", model_path, err);
-	h = (struct footprint_host){price_host_now(), p.draft.host_bytes + host_later};
+	host_now = price_host_now();
+	h = (struct footprint_host){host_now, p.draft.host_bytes + host_later};
 	footprint_compute(p.draft.plan, &p.machine, &h, budget, &p.footprint);
+	if (p.footprint.refuses == CEILING_BUDGET)
+		rc = fit_budget(&p, m, model_path, o, host_now, host_later, budget);
+	if (rc) {
+		price_free(&p);
+		return rc;
+	}
 	*out = p;
 	return TOOL_OK;
 }

@@ -39,7 +39,9 @@ static const char help[] =
 	"  --logits FILE        raw little-endian f32 logits of every evaluated "
 	"position\n"
 	"  --strict-footprint   fail on any allocation outside the plan\n"
-	"  --budget MIB         refuse, with the smallest that works, when the process needs more\n"
+	"  --budget MIB         of the whole process; below the weights some of them take turns,\n"
+	"                       refilled from the file (slower); refused, with the smallest that\n"
+	"                       works, when that is too low\n"
 	"  --ledger FILE        save the ledger at the end, for 'barewave mem --ledger "
 	"FILE'\n" TOOL_DEVICE_HELP TOOL_CHECK_HELP "  --json               the result as JSON\n"
 	"  --help               this text\n" LOADING_HELP PLACEMENT_HELP;
@@ -230,6 +232,10 @@ static int report_text(const struct run *r)
 	if (c.packets_known)
 		printf("; %u packets, %u of them wait for earlier ones", c.packets, c.barriers);
 	putchar('\n');
+	if (c.refilled)
+		printf("weights of %u of %u blocks take turns (--budget): %s from the file in each "
+		       "step\n",
+		       c.refilled, c.blocks, tool_bytes(c.refill_bytes));
 	for (unsigned i = 0; r->engine.declined(r->engine.self, i, &node, &reason); i++)
 		printf("  on the CPU: %s: %s\n", node, reason);
 	printf("load %.2f s; prompt %u tokens in %.2f s, %.1f tokens/s; text %u tokens in %.2f s",
@@ -300,6 +306,8 @@ static int report_json(const struct run *r)
 	json_object_set_new(o, "declined", declined);
 	json_object_set_new(o, "packets_per_step", json_known(c.packets_known, c.packets));
 	json_object_set_new(o, "barriers_per_step", json_known(c.packets_known, c.barriers));
+	json_object_set_new(o, "blocks_refilled", json_integer(c.refilled));
+	json_object_set_new(o, "refill_bytes_per_step", json_integer((json_int_t)c.refill_bytes));
 	json_object_set_new(o, "load_seconds", json_real((double)r->load_ns / 1e9));
 	json_object_set_new(o, "prompt_seconds", json_real((double)r->prompt_ns / 1e9));
 	json_object_set_new(o, "text_seconds", json_real((double)r->write_ns / 1e9));

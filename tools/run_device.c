@@ -41,6 +41,9 @@ static void census(void *self, struct run_census *out)
 		.packets_known = true,
 		.packets = c.packets,
 		.barriers = c.barriers,
+		.blocks = engine_plan(e->engine)->n_blocks,
+		.refilled = engine_plan(e->engine)->refilled,
+		.refill_bytes = engine_plan(e->engine)->refill_bytes,
 	};
 }
 
@@ -133,8 +136,7 @@ static int engine_close(void *self)
 
 /* What cannot fit is refused here, before the device is opened. Without a topology there is no
  * price; then opening the device says what is missing. */
-static int check_price(const struct run_options *o, const struct model *m,
-		       const struct engine_opts *eo)
+static int check_price(const struct run_options *o, const struct model *m, struct engine_opts *eo)
 {
 	char text[768];
 	struct price p;
@@ -150,6 +152,8 @@ static int check_price(const struct run_options *o, const struct model *m,
 		footprint_refusal(p.draft.plan, &p.footprint, text, sizeof(text));
 		rc = tool_fail("%s: %s", o->model_path, text);
 	}
+	/* Under a budget that is too low for all weights some take turns. */
+	eo->refilled = p.draft.plan->refilled;
 	price_free(&p);
 	return rc;
 }
@@ -157,7 +161,7 @@ static int check_price(const struct run_options *o, const struct model *m,
 int run_engine_device(const struct run_options *o, const struct model *m, struct run_engine *out)
 {
 	const struct queue_opts q = {0};
-	const struct engine_opts eo = {
+	struct engine_opts eo = {
 		.n_ctx = o->n_ctx,
 		.batch = o->n_prompt < ENGINE_BATCH ? o->n_prompt : ENGINE_BATCH,
 		.all_logits = o->all_logits,

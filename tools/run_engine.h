@@ -33,6 +33,8 @@ struct run_census {
 	uint32_t on_device, on_cpu; /* nodes of a one-token step */
 	bool packets_known;
 	uint32_t packets, barriers; /* of that step */
+	uint32_t blocks, refilled;  /* weights of so many blocks take turns; 0: all stay */
+	uint64_t refill_bytes;      /* of them, brought from the file in each step */
 };
 
 struct run_engine {
