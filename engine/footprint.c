@@ -57,7 +57,7 @@ void footprint_compute(const struct plan *p, const struct footprint_machine *m,
 	/* Scratch, which is VRAM too, is none of the plan's. */
 	struct footprint f = {
 		.device = p->total,
-		.vram = plan_vram(p),
+		.vram = plan_asked(p, BO_VRAM),
 		.page_tables = p->tables_most,
 		.page_tables_least = p->tables_least,
 		.binds = -1,
@@ -80,9 +80,11 @@ void footprint_compute(const struct plan *p, const struct footprint_machine *m,
 	f.ceiling[CEILING_GTT] =
 		ceiling("GTT", "mem_info_gtt_total, less what all processes have in it",
 			m->gtt_total, m->gtt_used, f.device + f.kernel);
-	f.ceiling[CEILING_TTM] =
-		ceiling("ttm.pages_limit", "pages TTM may hold for all devices, times 4096",
-			m->pages_limit, m->gtt_used, f.device + f.kernel);
+	/* User memory is in GTT while it is mapped, but TTM did not allocate it
+	 * (amdgpu_ttm_tt_set_userptr: TTM_TT_FLAG_EXTERNAL). */
+	f.ceiling[CEILING_TTM] = ceiling(
+		"ttm.pages_limit", "pages TTM may hold for all devices, times 4096", m->pages_limit,
+		m->gtt_used, f.device - plan_asked(p, BO_USERPTR) + f.kernel);
 	f.ceiling[CEILING_KFD] = ceiling("KFD system limit",
 					 "63/64 of RAM less 1.5 GiB, of all KFD processes together",
 					 kfd, m->gtt_used, f.device);

@@ -166,8 +166,8 @@ int plan_add_queue(struct plan *p, const struct queue_plan *q);
  * rules. -ENOMEM; -EINVAL, -ENOSPC, -EADDRINUSE, -ERANGE and one line in err when the rules leave no
  * room for a buffer. */
 int plan_tables(struct plan *p, char *err, size_t errlen);
-/* Bytes that are asked for as VRAM: the end-of-pipe buffer, and what rules place there. */
-uint64_t plan_vram(const struct plan *p);
+/* Bytes that are asked for in a placement: the end-of-pipe buffer as VRAM, and what rules place. */
+uint64_t plan_asked(const struct plan *p, enum bo_placement placement);
 /* The block a weight belongs to by its name, "blk.N."; -1: to none. */
 int32_t plan_block_of(const char *weight);
 /* All tensors with a place, by buffer and offset; *out is for free(). -ENOMEM. */

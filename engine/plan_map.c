@@ -107,7 +107,7 @@ int plan_rules_seen(const struct plan *p, struct bo_rules_seen *out)
 	return 0;
 }
 
-uint64_t plan_vram(const struct plan *p)
+uint64_t plan_asked(const struct plan *p, enum bo_placement placement)
 {
 	uint64_t bytes = 0;
 
@@ -121,7 +121,7 @@ uint64_t plan_vram(const struct plan *p)
 		if (!plan_placed(b))
 			continue;
 		bo_rules_apply(p->rules, &d);
-		if (d.placement == BO_VRAM)
+		if (d.placement == placement)
 			bytes += (b->bytes + PLAN_PAGE - 1) & ~(uint64_t)(PLAN_PAGE - 1);
 	}
 	return bytes;

@@ -32,13 +32,12 @@ static int check_desc(const struct bo_desc *d)
 		return refuse(d, "wanted: guards of whole pages up to 1 TiB");
 	if (d->va & (align - 1))
 		return refuse(d, "wanted: a VA that is a multiple of the alignment");
-	if ((d->placement == BO_USERPTR) != (d->userptr != NULL))
+	if (d->userptr && d->placement != BO_USERPTR)
 		return refuse(d, "wanted: userptr with placement BO_USERPTR, and only then");
-	if (d->placement == BO_USERPTR &&
-	    ((uintptr_t)d->userptr & (BO_PAGE - 1) || d->size & (BO_PAGE - 1)))
+	if (d->userptr && ((uintptr_t)d->userptr & (BO_PAGE - 1) || d->size & (BO_PAGE - 1)))
 		return refuse(d, "wanted: userptr and size in whole pages");
 	/* The memory is at its address already; the GPU sees it there too. */
-	if (d->placement == BO_USERPTR && d->va && d->va != (uintptr_t)d->userptr)
+	if (d->userptr && d->va && d->va != (uintptr_t)d->userptr)
 		return refuse(d, "wanted: the VA of user memory to be its own address, or 0");
 	if (d->placement == BO_DOORBELL && d->size != KFD_DOORBELL_BYTES)
 		return refuse(d, "wanted: 8192 bytes, the doorbell slice of a process");
@@ -141,7 +140,7 @@ static int place(struct memory *m, const struct bo_desc *d, struct bo *b)
 	struct va_want w;
 	int rc;
 
-	if (d->placement == BO_USERPTR) {
+	if (d->userptr) {
 		b->base = (uintptr_t)d->userptr;
 		b->host = d->userptr;
 		return 0;
@@ -231,17 +230,37 @@ static int map_cpu(struct memory *m, struct bo *b, uint64_t offset)
 	return 0;
 }
 
+/* Memory of the process's own where the BO will be. Before the kernel is asked: it takes what is there. */
+static int make_user_memory(struct bo *b)
+{
+	void *p = mmap((void *)(uintptr_t)b->base, b->size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+	if (p == MAP_FAILED) {
+		int rc = -errno;
+
+		kfd_reason_set("buffer \"%s\": mmap of 0x%" PRIx64 " bytes of memory at 0x%" PRIx64
+			       " failed: %s",
+			       b->owner, b->size, b->base, strerror(-rc));
+		return rc;
+	}
+	/* Copy-on-write in a child would take the pages away from the GPU. */
+	madvise(p, b->size, MADV_DONTFORK);
+	b->own_memory = true;
+	return 0;
+}
+
 static void unmap_cpu(struct bo *b)
 {
 	void *p;
 
-	if (!b->cpu_mapped)
+	if (!b->cpu_mapped && !b->own_memory)
 		return;
 	/* Back to bare reservation; only if even that fails is the address range let go. */
 	p = memory_reserve_cpu(b->base, b->size, MAP_FIXED);
 	if (p == MAP_FAILED)
 		munmap((void *)(uintptr_t)b->base, b->size);
-	b->cpu_mapped = false;
+	b->cpu_mapped = b->own_memory = false;
 	b->host = NULL;
 }
 
@@ -302,6 +321,7 @@ static void bo_live(struct bo *b, struct mem_scope *scope, enum ledger_kind kind
 
 static void bo_undo(struct bo *b)
 {
+	unmap_cpu(b);
 	if (b->range_size)
 		va_free(b->m->va, b->range);
 	free(b);
@@ -323,6 +343,13 @@ int bo_create(struct memory *m, const struct bo_desc *want, struct bo **out)
 	b = bo_new(m, &d, &rc);
 	if (!b)
 		goto out;
+	if (d.placement == BO_USERPTR && !d.userptr) {
+		rc = make_user_memory(b);
+		if (rc < 0)
+			goto out_bo;
+		d.userptr = (void *)(uintptr_t)b->base;
+		b->host = d.host ? d.userptr : NULL;
+	}
 	rc = kfd_memory_alloc(m->kfd, b->base, b->size, alloc_flags(&d), d.userptr, &b->handle,
 			      &offset);
 	if (rc < 0)
@@ -334,9 +361,11 @@ int bo_create(struct memory *m, const struct bo_desc *want, struct bo **out)
 		rc = map_cpu(m, b, offset);
 		if (rc < 0)
 			goto out_unmap;
-		if (m->rules && m->rules->poison_alloc && d.placement != BO_DOORBELL)
-			memset(b->host, m->rules->alloc_byte, b->size);
 	}
+	/* Not what is the client's, nor doorbells. */
+	if (b->host && (b->cpu_mapped || b->own_memory) && d.placement != BO_DOORBELL && m->rules &&
+	    m->rules->poison_alloc)
+		memset(b->host, m->rules->alloc_byte, b->size);
 	bo_live(b, d.scope, LEDGER_ALLOC);
 	*out = b;
 	goto out;
@@ -367,12 +396,16 @@ int bo_destroy_locked(struct bo *b)
 	}
 	if (BO_DEBUG)
 		bo_guard_open(b);
-	if (b->cpu_mapped && m->rules && m->rules->poison_free && b->placement != BO_DOORBELL)
+	if (b->host && (b->cpu_mapped || b->own_memory) && m->rules && m->rules->poison_free &&
+	    b->placement != BO_DOORBELL)
 		memset(b->host, m->rules->free_byte, b->size);
-	unmap_cpu(b);
+	if (b->cpu_mapped)
+		unmap_cpu(b);
 	rc = kfd_memory_free(m->kfd, b->handle);
 	if (rc < 0)
 		return rc;
+	/* After the kernel has let go of it. */
+	unmap_cpu(b);
 	bo_enter(b, LEDGER_FREE);
 	mem_scope_detach(b);
 	if (b->prev)
@@ -434,6 +467,7 @@ int bo_import(struct memory *m, int fd, const struct bo_desc *want, struct bo **
 		return rc;
 	if (d.owner)
 		bo_rules_apply(memory_rules(m), &d);
+	d.placement = BO_GTT; /* no rule moves it */
 	rc = check_desc(&d);
 	if (rc < 0)
 		return rc;

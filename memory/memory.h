@@ -58,12 +58,13 @@ struct bo_desc {
 	uint64_t align;    /* of the VA: power of two, 4 KiB .. 1 GiB; 0 = 4 KiB, and 2 MiB from
 			      2 MiB on, where a whole 2 MiB then is one entry for the GPU's TLB */
 	uint64_t va;       /* wanted VA (inside the window), 0 = chosen by the VA manager;
-			    * BO_USERPTR: the pointer's own address, or 0 */
+			    * of client memory: the pointer's own address, or 0 */
 	enum bo_placement placement;
 	enum bo_coherence coherence;
 	bool executable, readonly;
 	bool host;     /* map it for the CPU at the same address */
-	void *userptr; /* BO_USERPTR: page-aligned client memory */
+	void *userptr; /* BO_USERPTR: page-aligned client memory; NULL: memory of the process's own
+			* that is made for the BO, at its VA */
 	/* The following are 0 unless placement matters; memory_rules_set() may change them, as
 	 * everything above but size, host and userptr, by owner. */
 	enum bo_guard guard;

@@ -26,6 +26,7 @@ struct bo {
 	enum bo_coherence coherence;
 	bool readonly, executable;
 	bool cpu_mapped, gpu_mapped;
+	bool own_memory;     /* BO_USERPTR of memory that was made for it */
 	atomic_bool dirty;   /* the device may be writing */
 	atomic_uint uses;    /* enum bo_use */
 	unsigned uses_known; /* of them the ledger has these */

@@ -97,6 +97,7 @@ static const struct {
 } words[] = {
 	{"gtt", BO_RULE_PLACEMENT, BO_GTT},
 	{"vram", BO_RULE_PLACEMENT, BO_VRAM},
+	{"userptr", BO_RULE_PLACEMENT, BO_USERPTR},
 	{"coarse", BO_RULE_COHERENCE, BO_COARSE},
 	{"fine", BO_RULE_COHERENCE, BO_FINE},
 	{"uncached", BO_RULE_COHERENCE, BO_UNCACHED},
@@ -110,8 +111,9 @@ static const struct {
 
 static int place(struct bo_rules *r, const char *option, const char *value, char *why, size_t len)
 {
-	static const char wanted[] = "OWNER=WORD[,WORD...] of gtt vram coarse fine uncached ro rw "
-				     "exec noexec random lowest at:VA";
+	static const char wanted[] =
+		"OWNER=WORD[,WORD...] of gtt vram userptr coarse fine uncached ro rw "
+		"exec noexec random lowest at:VA";
 	const char *owner, *at, *next;
 	struct bo_rules copy = *r;
 	size_t owner_len;
@@ -303,7 +305,7 @@ void bo_rules_apply(const struct bo_rules *r, struct bo_desc *d)
 				d->grain = GRAIN;
 			break;
 		case BO_RULE_PLACEMENT:
-			if (d->placement == BO_GTT || d->placement == BO_VRAM)
+			if (!d->userptr && d->placement != BO_DOORBELL)
 				d->placement = (enum bo_placement)rule->value;
 			break;
 		case BO_RULE_COHERENCE:
@@ -319,7 +321,7 @@ void bo_rules_apply(const struct bo_rules *r, struct bo_desc *d)
 			d->random = rule->value;
 			break;
 		case BO_RULE_VA:
-			if (d->placement != BO_USERPTR)
+			if (!d->userptr)
 				d->va = rule->value;
 			break;
 		case BO_RULE_REDZONE:

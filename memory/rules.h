@@ -45,7 +45,8 @@ struct bo_rules {
  *                                  buffer, and of an end-flush buffer's first byte
  *   guard [OWNER=]SIDE             none, start, end or both
  *   redzone [OWNER=]BYTES          canaries around what lies inside a buffer
- *   place OWNER=WORD[,WORD...]     gtt vram coarse fine uncached ro rw exec noexec random lowest at:VA
+ *   place OWNER=WORD[,WORD...]     gtt vram userptr coarse fine uncached ro rw exec noexec random lowest
+ *                                  at:VA
  *   quarantine BYTES|SECONDSs|all
  *   va-seed N                      random placement of everything, by this seed
  *   poison [alloc=|free=]BYTE      fill at alloc, at free, or both (at free with its complement)

@@ -523,6 +523,7 @@ Test(run, placement_changes_nothing_but_addresses)
 		"--align 'transient:*=4096' --align weights=2M",
 		"--va-seed 7 --guard both --quarantine all --poison 0xff --strict-footprint",
 		"--redzone 256 --poison 0x7f",
+		"--place weights=userptr --place kv=userptr,uncached --place ring=userptr --copy sdma",
 		"--place kv=uncached --place weights=vram,random --place io=fine",
 	};
 	struct result want = shell(BAREWAVE " run --device=virt -m data/demo/story-4m-q8_0.gguf"

@@ -145,5 +145,10 @@ Test(footprint, rules_move_bytes_to_the_carve_out)
 	m.gtt_total = (struct footprint_number){true, GIB / 4};
 	footprint_compute(&plan, &m, &host, 0, &f);
 	cr_expect_eq(f.ceiling[CEILING_VRAM].need, f.page_tables + 4096 + 1000 * MIB);
-	cr_expect_eq(plan_vram(&plan), 4096 + 1000 * MIB);
+	cr_expect_eq(plan_asked(&plan, BO_VRAM), 4096 + 1000 * MIB);
+	cr_assert_eq(bo_rules_add(&r, "place", "weights=userptr", text, sizeof(text)), 0);
+	footprint_compute(&plan, &m, &host, 0, &f);
+	cr_expect_eq(f.ceiling[CEILING_VRAM].need, f.page_tables + 4096);
+	cr_expect_eq(f.ceiling[CEILING_TTM].need, f.device - 1000 * MIB + f.kernel);
+	cr_expect_eq(f.ceiling[CEILING_GTT].need, f.device + f.kernel);
 }

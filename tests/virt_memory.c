@@ -111,6 +111,40 @@ Test(place, alignment_class_and_coherence_by_owner)
 	close_device();
 }
 
+/* The third class of memory by the same flag: the process's own, where the buffer is, for as long as it
+ * lives. */
+Test(place, user_memory_by_owner)
+{
+	struct bo_desc d = {.owner = "mine", .size = 8192, .host = true};
+	struct ledger_record r[64];
+	struct bo *b;
+	uint64_t va;
+
+	rule("place", "mine=userptr,at:0x208000000000");
+	rule("guard", "mine=both");
+	rule("poison", "alloc=0x5a");
+	open_device(false);
+	b = make(&d);
+	va = bo_va(b);
+	cr_expect_eq(va, 0x208000000000);
+	cr_expect_eq(bo_host(b), (void *)(uintptr_t)va);
+	cr_expect_eq(((const uint8_t *)bo_host(b))[8191], 0x5a);
+	cr_expect(touchable(va + 8191) && !touchable(va + 8192) && !touchable(va - 1));
+	cr_assert(memory_ledger(dev.memory, 0, r, 64) >= 2);
+	cr_expect_eq(r[0].placement, BO_USERPTR);
+	cr_expect_eq(memory_live(dev.memory), 8192);
+	cr_expect_eq(bo_destroy(b), 0);
+	cr_expect_not(touchable(va), "memory stays where its buffer was");
+	cr_expect_eq(memory_live(dev.memory), 0);
+	/* Not what a client brings along: that is where it is. */
+	d.owner = "theirs";
+	d.userptr = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_expect_eq(bo_create(dev.memory, &d, &b), -EINVAL,
+		     "user memory that is asked for as GTT");
+	munmap(d.userptr, 8192);
+	close_device();
+}
+
 Test(place, random_by_seed)
 {
 	struct bo_desc d = {.owner = "x", .size = 1 << 20};

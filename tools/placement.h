@@ -17,8 +17,8 @@
 	"with\n"                                                                                   \
 	"                       end, the last byte lies right before it\n"                         \
 	"  --redzone [OWNER=]N  bytes with a canary around tensors, checked after each step\n"     \
-	"  --place OWNER=WORDS  gtt vram coarse fine uncached ro rw exec noexec random lowest\n"   \
-	"                       at:VA, comma separated\n"                                          \
+	"  --place OWNER=WORDS  gtt vram userptr coarse fine uncached ro rw exec noexec\n"         \
+	"                       random lowest at:VA, comma separated\n"                            \
 	"  --va-seed N          random addresses for everything, by this seed\n"                   \
 	"  --quarantine LIMIT   freed addresses stay unused: BYTES freed after them, SECONDSs, "   \
 	"all\n"                                                                                    \

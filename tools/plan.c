@@ -26,13 +26,15 @@ static const char help[] =
 	"  --budget MIB         may the whole process take no more than this? (see run)\n"
 	"  --kernels DIR        code objects NAME.co from DIR instead of the built-in ones\n"
 	"  --disable NAME       leave a kernel or operation to the CPU\n"
-	"  --topology DIR       for the machine of a copied "
-	"/sys/class/kfd/kfd/topology\n" TOOL_DEVICE_HELP
+	"  --root DIR           for the machine of which proc and sys under DIR are a copy\n"
+	"  --topology DIR       for that of a copied /sys/class/kfd/kfd/topology; how much memory\n"
+	"                       it has is unknown then\n" TOOL_DEVICE_HELP
 	"  --json               everything, as JSON\n"
 	"  --help               this text\n" LOADING_HELP PLACEMENT_HELP;
 
 struct plan_command {
-	const char *model_path, *topology, *device;
+	const char *model_path, *device;
+	struct price_machine other;
 	struct engine_opts o;
 	const char *disabled[16];
 	struct bo_rules rules;
@@ -321,7 +323,8 @@ static int execute(const struct plan_command *c)
 	/* A run has its tokenizer in memory; a file without one still has a plan. */
 	if (tokenizer_create(gguf, &tok, err, sizeof(err)))
 		tok = NULL;
-	rc = price_make(model, c->model_path, &c->o, c->topology, 0, c->budget, &p);
+	rc = price_make(model, c->model_path, &c->o,
+			c->other.root || c->other.topology ? &c->other : NULL, 0, c->budget, &p);
 	if (rc)
 		goto out;
 	if (p.footprint.refuses >= 0)
@@ -371,6 +374,7 @@ static int run(const struct command *self, int argc, char **argv)
 		{"kernels", required_argument, NULL, 'K'},
 		{"disable", required_argument, NULL, 'D'},
 		{"topology", required_argument, NULL, 't'},
+		{"root", required_argument, NULL, 'r'},
 		{"device", required_argument, NULL, 'd'},
 		PLACEMENT_OPTIONS,
 		LOADING_OPTIONS,
@@ -412,7 +416,10 @@ static int run(const struct command *self, int argc, char **argv)
 			c.disabled[c.o.n_disabled++] = optarg;
 			break;
 		case 't':
-			c.topology = optarg;
+			c.other.topology = optarg;
+			break;
+		case 'r':
+			c.other.root = optarg;
 			break;
 		case 'd':
 			c.device = optarg;
@@ -440,8 +447,8 @@ static int run(const struct command *self, int argc, char **argv)
 		return tool_usage(self, "unexpected word '%s'", argv[optind]);
 	if (!c.model_path)
 		return tool_usage(self, "no model given (-m)");
-	if (c.topology && c.device)
-		return tool_usage(self, "--topology and --device exclude each other");
+	if (!!c.other.topology + !!c.other.root + !!c.device > 1)
+		return tool_usage(self, "--topology, --root and --device exclude each other");
 	rc = device_select(c.device);
 	return rc ? rc : execute(&c);
 }

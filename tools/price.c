@@ -1,5 +1,6 @@
 #include <dirent.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +50,15 @@ struct footprint_number price_host_now(void)
 	return (struct footprint_number){anon.known && shmem.known, anon.v + shmem.v};
 }
 
-static void read_heaps(uint64_t minor, struct footprint_machine *m)
+static struct footprint_number file_below(const char *root, const char *path, uint64_t unit)
+{
+	char whole[PATH_MAX];
+
+	snprintf(whole, sizeof(whole), "%s%s", root, path);
+	return number_file(whole, unit);
+}
+
+static void read_heaps(const char *root, uint64_t minor, struct footprint_machine *m)
 {
 	const struct {
 		const char *name;
@@ -66,13 +75,13 @@ static void read_heaps(uint64_t minor, struct footprint_machine *m)
 
 		snprintf(path, sizeof(path), "/sys/class/drm/renderD%" PRIu64 "/device/%s", minor,
 			 files[i].name);
-		*files[i].to = number_file(path, 1);
+		*files[i].to = file_below(root, path, 1);
 	}
 }
 
-static void read_buddyinfo(struct footprint_machine *m)
+static void read_buddyinfo(const char *path, struct footprint_machine *m)
 {
-	FILE *f = fopen("/proc/buddyinfo", "re");
+	FILE *f = fopen(path, "re");
 	char text[8192];
 	size_t n;
 
@@ -85,8 +94,24 @@ static void read_buddyinfo(struct footprint_machine *m)
 		m->huge_free.known = m->huge_largest.known = true;
 }
 
-static int read_machine(const char *topology, struct price *p)
+/* All that is not in the topology. */
+static void read_memory(const char *root, uint64_t minor, struct footprint_machine *m)
 {
+	char meminfo[PATH_MAX], buddyinfo[PATH_MAX];
+
+	snprintf(meminfo, sizeof(meminfo), "%s/proc/meminfo", root);
+	snprintf(buddyinfo, sizeof(buddyinfo), "%s/proc/buddyinfo", root);
+	read_heaps(root, minor, m);
+	m->pages_limit = file_below(root, "/sys/module/ttm/parameters/pages_limit", 4096);
+	m->mem_total = line_of(meminfo, "MemTotal");
+	m->mem_available = line_of(meminfo, "MemAvailable");
+	read_buddyinfo(buddyinfo, m);
+}
+
+static int read_machine(const struct price_machine *from, struct price *p)
+{
+	char below[PATH_MAX];
+	const char *topology = from ? from->topology : NULL;
 	struct topology *t = malloc(sizeof(*t));
 	const struct topology_node *n = NULL;
 	char why[512];
@@ -94,8 +119,13 @@ static int read_machine(const char *topology, struct price *p)
 
 	if (!t)
 		return tool_fail("out of memory");
+	if (from && from->root) {
+		snprintf(below, sizeof(below), "%s/sys/class/kfd/kfd/topology", from->root);
+		topology = below;
+	}
 	if (topology_read(topology, t, why, sizeof(why))) {
-		rc = tool_fail("%s; --device=virt uses the virtual gfx1151 instead", why);
+		rc = tool_fail("%s%s", why,
+			       from ? "" : "; --device=virt uses the virtual gfx1151 instead");
 		goto out;
 	}
 	for (unsigned i = 0; i < t->count && !n; i++)
@@ -115,12 +145,9 @@ static int read_machine(const char *topology, struct price *p)
 		rc = tool_fail("the topology lists no GPU whose queue sizes are known");
 		goto out;
 	}
-	if (!topology)
-		read_heaps(n->drm_render_minor, &p->machine);
-	p->machine.pages_limit = number_file("/sys/module/ttm/parameters/pages_limit", 4096);
-	p->machine.mem_total = line_of("/proc/meminfo", "MemTotal");
-	p->machine.mem_available = line_of("/proc/meminfo", "MemAvailable");
-	read_buddyinfo(&p->machine);
+	/* A topology alone says nothing of its machine's memory, and this one's is another's. */
+	if (!from || from->root)
+		read_memory(from ? from->root : "", n->drm_render_minor, &p->machine);
 out:
 	free(t);
 	return rc;
@@ -175,13 +202,14 @@ static int fit_budget(struct price *p, const struct model *m, const char *model_
 }
 
 int price_make(const struct model *m, const char *model_path, const struct engine_opts *o,
-	       const char *topology, uint64_t host_later, uint64_t budget, struct price *out)
+	       const struct price_machine *from, uint64_t host_later, uint64_t budget,
+	       struct price *out)
 {
 	struct footprint_number host_now;
 	struct price p = {0};
 	struct footprint_host h;
 	char err[512];
-	int rc = read_machine(topology, &p);
+	int rc = read_machine(from, &p);
 
 	if (rc)
 		return rc;
