@@ -93,6 +93,13 @@ Test(vgpu_cp_other, pm4)
 		1,
 		0xffffffff,
 		4,
+		PKT3(0x3c, 7), /* flushes the HDP: written to the one, waited for in the other */
+		1u << 6 | 3,
+		0xe26,
+		0xe27,
+		0xffffffff,
+		0xffffffff,
+		4,
 		PKT3(0x49, 8),
 		0x514,
 		2u << 24 | 1u << 29,
@@ -128,6 +135,25 @@ Test(vgpu_cp_other, pm4)
 	cr_assert_eq(irq(1)->kind, CP_IRQ_QUEUE_ERROR);
 	cr_assert_eq(irq(1)->code, 20);
 	stop();
+}
+
+/* Of registers there is no other to wait for, and the flush's two in that order. */
+static void refused_wait(uint32_t how, uint32_t a, uint32_t b)
+{
+	other(CP_PM4);
+	put((uint32_t[]){PKT3(0x3c, 7), how, a, b, 1, 1, 4}, 7, 4);
+	cr_assert_eq(irq(0)->kind, CP_IRQ_QUEUE_ERROR);
+	stop();
+}
+
+Test(vgpu_cp_other, pm4_other_registers)
+{
+	refused_wait(1u << 6 | 3, 0xe27, 0xe26);
+}
+
+Test(vgpu_cp_other, pm4_flush_not_asked_for)
+{
+	refused_wait(3, 0xe26, 0xe27);
 }
 
 Test(vgpu_cp_other, sdma)

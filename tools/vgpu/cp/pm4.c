@@ -37,6 +37,10 @@ enum {
 	COMPUTE_PGM_RSRC3 = 0x2e28,
 	COMPUTE_USER_DATA_0 = 0x2e40,
 };
+/* BIF_BX_PF1_GPU_HDP_FLUSH_REQ and _DONE: 0x106, 0x107 of NBIO 7.11's third segment
+ * (nbio_7_11_0_offset.h), which lies at 0xd20. */
+#define HDP_FLUSH_REQ  0xe26u
+#define HDP_FLUSH_DONE 0xe27u
 #define MAX_PACKET     0x4000u /* count field of 14 bits, + 1 body dword */
 #define MAX_DEPTH      3
 #define SHADER_ENGINES 2u
@@ -202,9 +206,14 @@ static enum step wait_reg_mem(struct cp_queue *q, const uint32_t *w, unsigned n)
 
 	if (n < 7)
 		return bad(q, EC_PACKET_RESERVED, "WAIT_REG_MEM dwords", n, "7");
-	if (!(w[1] >> 4 & 1))
-		return bad(q, EC_PACKET_UNSUPPORTED, "WAIT_REG_MEM space", w[1],
-			   "memory: registers are not modelled");
+	if (!(w[1] >> 4 & 1)) {
+		/* Write to the first register, wait for the second: a flush of the HDP, which
+		 * holds nothing back here. Its done bits are those that were asked for. */
+		if ((w[1] >> 6 & 3) == 1 && w[2] == HDP_FLUSH_REQ && w[3] == HDP_FLUSH_DONE)
+			return NEXT;
+		return bad(q, EC_PACKET_UNSUPPORTED, "WAIT_REG_MEM register", w[2],
+			   "memory, or a flush of the HDP: other registers are not modelled");
+	}
 	if (vm_load32(&q->port, gva(addr(&w[2]) & ~3ull), &v))
 		return fault(q, "WAIT_REG_MEM");
 	ok = cp_poll_compare(w[1] & 7, v & w[5], w[4]);
