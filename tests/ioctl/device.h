@@ -232,6 +232,31 @@ static int graphics_dmabuf(void)
 	return prime.fd;
 }
 
+/* The DRM core's own: capabilities, and calls that only the primary node has. */
+static void drm_core(void)
+{
+	static const struct {
+		uint64_t cap, value;
+	} caps[] = {{1, 1}, {3, 24}, {5, 3}, {6, 1}, {8, 256}, {0x11, 0}, {0x13, 1}, {0x14, 1}};
+	static const unsigned primary[] = {0x01, 0x05, 0x0a, 0x0d, 0x1e, 0x3a, 0xa0, 0xb2, 0xc6};
+	struct {
+		uint64_t cap, value;
+	} c;
+	char room[64] = "";
+
+	for (unsigned i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
+		c.cap = caps[i].cap;
+		c.value = 99;
+		TRUE(ioctl(drm, _IOWR('d', 0x0c, c), &c) == 0 && c.value == caps[i].value);
+	}
+	c.cap = 0x0a; /* none */
+	TRUE(ioctl(drm, _IOWR('d', 0x0c, c), &c) < 0 && errno == EINVAL);
+	for (unsigned i = 0; i < sizeof(primary) / sizeof(primary[0]); i++)
+		TRUE(ioctl(drm, _IOWR('d', primary[i], room), room) < 0 && errno == EACCES);
+	TRUE(ioctl(drm, _IOWR('d', 0x01, room), NULL) < 0 && errno == EFAULT);
+	TRUE(ioctl(drm, _IOWR('d', 0x20, room), room) < 0 && errno == EINVAL);
+}
+
 /* What a graphics driver left with its buffer. */
 static void dmabuf_metadata(void)
 {
@@ -266,6 +291,7 @@ static void group_dmabuf(void)
 
 	acquire();
 	dmabuf_metadata();
+	drm_core();
 	bo = alloc(65536, GTT);
 	ex.handle = 0x1234ull << 32;
 	WANT(EINVAL, EXPORT_DMABUF, &ex);

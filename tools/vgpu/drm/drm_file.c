@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "carry.h"
+#include "core.h"
 #include "gem.h"
 #include "info.h"
 #include "kfd/vkfd.h"
@@ -533,23 +534,6 @@ static long version_ioctl(struct drm_version *v)
 	return 0;
 }
 
-static long get_cap(struct drm_get_cap *c)
-{
-	switch (c->capability) {
-	case DRM_CAP_PRIME:
-		c->value = DRM_PRIME_CAP_IMPORT | DRM_PRIME_CAP_EXPORT;
-		return 0;
-	case DRM_CAP_TIMESTAMP_MONOTONIC:
-	case DRM_CAP_SYNCOBJ:
-	case DRM_CAP_SYNCOBJ_TIMELINE:
-		c->value = 1;
-		return 0;
-	}
-	c->value = 0;
-	/* The others belong to mode setting, which a render node's driver answers all the same. */
-	return c->capability <= DRM_CAP_SYNCOBJ_TIMELINE + 1 ? 0 : -EINVAL;
-}
-
 static long dispatch(struct drm_file *f, unsigned nr, void *a)
 {
 	long r;
@@ -578,7 +562,7 @@ static long dispatch(struct drm_file *f, unsigned nr, void *a)
 		return r;
 	}
 	case 0x0c:
-		return get_cap(a);
+		return drm_core_cap(a);
 	case 0x2d:
 		return prime_export(f, a);
 	case 0x2e:
@@ -673,7 +657,7 @@ long drm_ioctl(struct drm_file *f, unsigned cmd, void *arg)
 	/* As drm_dev_enter() has it once the device is gone. */
 	if (share_active() && share_lost())
 		return -ENODEV;
-	if (!n)
+	if (!n && (f->primary || !drm_core_primary_only(nr)))
 		return -EINVAL;
 	memset(buf, 0, n > usize ? n : usize);
 	if (_IOC_DIR(cmd) & _IOC_WRITE) {
@@ -681,7 +665,7 @@ long drm_ioctl(struct drm_file *f, unsigned cmd, void *arg)
 		if (r)
 			return r;
 	}
-	r = dispatch(f, nr, buf);
+	r = !f->primary && drm_core_primary_only(nr) ? -EACCES : dispatch(f, nr, buf);
 	if ((_IOC_DIR(cmd) & _IOC_READ) && user_write((uintptr_t)arg, buf, usize < n ? usize : n))
 		r = -EFAULT;
 	return r;
