@@ -238,6 +238,67 @@ Test(tools, co_lists_kernels)
 	refused("directory", BAREWAVE " co tests/data 2>&1");
 }
 
+/* As clang-offload-bundler lays it out, unaligned entries included. */
+static void write_bundle(const char *path, bool with_ours)
+{
+	static const char *const ids[] = {"host-x86_64-unknown-linux--",
+					  "hipv4-amdgcn-amd-amdhsa--gfx1100",
+					  "hipv4-amdgcn-amd-amdhsa--gfx1151"};
+	static const char *const files[] = {NULL, "tests/data/vecadd-gfx1100.co",
+					    "tests/data/bench-kernels/vecadd.co"};
+	static char image[2][65536];
+	uint64_t n = with_ours ? 3 : 2, at = 32, size[3] = {0};
+	FILE *f = fopen(path, "wb");
+
+	cr_assert(f);
+	fwrite("__CLANG_OFFLOAD_BUNDLE__", 1, 24, f);
+	fwrite(&n, 8, 1, f);
+	for (unsigned i = 0; i < n; i++)
+		at += 24 + strlen(ids[i]);
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t len = strlen(ids[i]);
+		FILE *in = files[i] ? fopen(files[i], "rb") : NULL;
+
+		if (in) {
+			size[i] = fread(image[i - 1], 1, sizeof(image[0]), in);
+			fclose(in);
+		}
+		fwrite(&at, 8, 1, f);
+		fwrite(&size[i], 8, 1, f);
+		fwrite(&len, 8, 1, f);
+		fwrite(ids[i], 1, len, f);
+		at += size[i];
+	}
+	for (unsigned i = 1; i < n; i++)
+		fwrite(image[i - 1], 1, size[i], f);
+	fclose(f);
+}
+
+Test(tools, bundles)
+{
+	char path[300], other[300];
+
+	snprintf(path, sizeof(path), "%s/both.hipfb", dir);
+	snprintf(other, sizeof(other), "%s/other.hipfb", dir);
+	write_bundle(path, true);
+	write_bundle(other, false);
+	expect(0, "amdgcn-amd-amdhsa--gfx1151, code object", BAREWAVE " co %s", path);
+	expect(0, "gfx1100, code object", BAREWAVE " co --target gfx1100 %s", path);
+	expect(0, "\"shown\": \"hipv4-amdgcn-amd-amdhsa--gfx1151\"", BAREWAVE " co --json %s",
+	       path);
+	expect(0, "gfx1100, code object", BAREWAVE " co %s", other);
+	expect(1, "gfx1151; wanted an entry for gfx942", BAREWAVE " co --target gfx942 %s 2>&1",
+	       path);
+	expect(1, "wanted an offload bundle",
+	       BAREWAVE " co --target gfx1151 tests/data/bench-kernels/vecadd.co 2>&1");
+	expect(0, "workgroups",
+	       BAREWAVE " launch --device=virt %s vecadd --grid 1 --block 256 --arg zero:1024 "
+			"--arg zero:1024 --arg zero:1024 --arg u32:256 2>&1",
+	       path);
+	expect(1, "wanted an entry for gfx1151 or gfx11-generic",
+	       BAREWAVE " launch --device=virt %s vecadd --grid 1 --block 256 2>&1", other);
+}
+
 #define VECADD_ARGS "--arg zero:1024 --arg zero:1024 --arg zero:1024 --arg u32:256"
 
 Test(tools, bad_code_objects)

@@ -6,13 +6,17 @@
 
 #include "codeobj/codeobj.h"
 #include "codeobj/descriptor.h"
+#include "tools/code_file.h"
 #include "tools/tool.h"
 
 static const char help[] =
 	"Usage: barewave co [OPTIONS] FILE [KERNEL...]\n\n"
 	"Lists the kernels of an amdgpu code object (v4 to v6, any arch): resources, arguments,\n"
-	"and with -v the kernel descriptor field by field.\n\n"
+	"and with -v the kernel descriptor field by field. Of an offload bundle, also a "
+	"compressed\n"
+	"one, the entry for gfx1151, or for gfx11-generic, or the only one.\n\n"
 	"  -v, --verbose   also every descriptor field, segments and relocations\n"
+	"  --target ARCH   of a bundle, the entry for ARCH (gfx1100)\n"
 	"  --json          everything, as JSON\n"
 	"  --help          this text\n";
 
@@ -143,7 +147,29 @@ static bool wanted(const struct co_kernel *k, char **names)
 	return false;
 }
 
-static int print_json(const char *path, const struct codeobj *co, char **names)
+static json_t *json_bundle(const struct code_file *c)
+{
+	json_t *ids = json_array();
+
+	for (uint32_t i = 0; i < c->bundle.n; i++)
+		json_array_append_new(ids, tool_json_text(c->bundle.entries[i].id));
+	return json_pack("{s:o s:o}", "entries", ids, "shown", tool_json_text(c->entry->id));
+}
+
+static void print_bundle(const char *path, const struct code_file *c)
+{
+	printf("%s: offload bundle%s of %u\n", path, c->bundle.plain ? ", compressed," : "",
+	       c->bundle.n);
+	for (uint32_t i = 0; i < c->bundle.n; i++) {
+		const struct co_bundle_entry *e = &c->bundle.entries[i];
+
+		printf("  %-50s %10zu bytes%s\n", e->id, e->bytes,
+		       e == c->entry ? ", shown here" : "");
+	}
+}
+
+static int print_json(const char *path, const struct code_file *c, const struct codeobj *co,
+		      char **names)
 {
 	json_t *kernels = json_array(), *segments = json_array(), *o;
 
@@ -168,20 +194,21 @@ static int print_json(const char *path, const struct codeobj *co, char **names)
 	json_object_set_new(o, "relocations", json_integer(co->n_relocs));
 	json_object_set_new(o, "segments", segments);
 	json_object_set_new(o, "kernels", kernels);
+	if (c->entry)
+		json_object_set_new(o, "bundle", json_bundle(c));
 	return tool_print_json(o);
 }
 
-static int show(const char *path, char **names, bool json, bool verbose)
+static int show(const char *path, char **names, const char *target, bool json, bool verbose)
 {
 	struct codeobj *co = NULL;
-	void *image = NULL;
-	size_t n;
-	char err[512];
+	struct code_file c;
+	char err[1024];
 	int rc = TOOL_OK;
 
-	if (tool_read_file(path, &image, &n, err, sizeof(err)))
+	if (code_file_read(path, target, true, &c, err, sizeof(err)))
 		return tool_fail("%s", err);
-	if (co_parse_any(image, n, &co, err, sizeof(err))) {
+	if (co_parse_any(c.image, c.bytes, &co, err, sizeof(err))) {
 		rc = tool_fail("%s: %s", path, err);
 		goto out;
 	}
@@ -191,11 +218,13 @@ static int show(const char *path, char **names, bool json, bool verbose)
 			goto out;
 		}
 	if (json) {
-		rc = print_json(path, co, names);
+		rc = print_json(path, &c, co, names);
 		goto out;
 	}
+	if (c.entry)
+		print_bundle(path, &c);
 	printf("%s: %s, code object v%u, %zu bytes, %llu loaded, xnack %s, sramecc %s\n", path,
-	       co->target, co->version, n, (unsigned long long)co->vaddr_end,
+	       co->target, co->version, c.bytes, (unsigned long long)co->vaddr_end,
 	       feature_name[co->xnack], feature_name[co->sramecc]);
 	if (verbose)
 		print_layout(co);
@@ -204,7 +233,7 @@ static int show(const char *path, char **names, bool json, bool verbose)
 			print_kernel(&co->kernels[i], verbose);
 out:
 	co_free(co);
-	free(image);
+	code_file_free(&c);
 	return rc;
 }
 
@@ -213,9 +242,11 @@ static int run(const struct command *self, int argc, char **argv)
 	static const struct option options[] = {
 		{"verbose", no_argument, NULL, 'v'},
 		{"json", no_argument, NULL, 'j'},
+		{"target", required_argument, NULL, 't'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
+	const char *target = NULL;
 	bool json = false, verbose = false;
 	int o;
 
@@ -227,6 +258,9 @@ static int run(const struct command *self, int argc, char **argv)
 		case 'j':
 			json = true;
 			break;
+		case 't':
+			target = optarg;
+			break;
 		case 'h':
 			return tool_help(self);
 		default:
@@ -235,7 +269,7 @@ static int run(const struct command *self, int argc, char **argv)
 	}
 	if (optind >= argc)
 		return tool_usage(self, "no FILE given");
-	return show(argv[optind], argv + optind + 1, json, verbose);
+	return show(argv[optind], argv + optind + 1, target, json, verbose);
 }
 
 const struct command cmd_co = {

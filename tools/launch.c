@@ -8,6 +8,7 @@
 #include "codeobj/codeobj.h"
 #include "memory/arena.h"
 #include "queues/device.h"
+#include "tools/code_file.h"
 #include "tools/launch_args.h"
 #include "tools/placement.h"
 #include "tools/tool.h"
@@ -16,7 +17,8 @@
 
 static const char help[] =
 	"Usage: barewave launch FILE KERNEL --grid X[,Y[,Z]] --block X[,Y[,Z]] [--arg FORM]...\n\n"
-	"Loads a gfx1151 code object and dispatches one of its kernels once.\n\n"
+	"Loads a gfx1151 code object, or the one in an offload bundle, and dispatches one of its\n"
+	"kernels once.\n\n"
 	"  --grid X[,Y[,Z]]    workgroups in each dimension\n"
 	"  --items X[,Y[,Z]]   instead of --grid: work-items in each dimension; a last workgroup\n"
 	"                      may be partial\n"
@@ -56,7 +58,7 @@ struct launch {
 	struct bo_rules rules;
 	uint64_t arena_bytes; /* 0: every argument has a buffer of its own */
 	/* parsed */
-	void *image;
+	struct code_file code;
 	struct codeobj *co;
 	const struct co_kernel *k;
 	/* result */
@@ -119,12 +121,11 @@ static int parse_shape(const struct command *self, struct launch *l, const char 
 
 static int load_image(struct launch *l)
 {
-	char err[512];
-	size_t n;
+	char err[1024];
 
-	if (tool_read_file(l->file, &l->image, &n, err, sizeof(err)))
+	if (code_file_read(l->file, NULL, false, &l->code, err, sizeof(err)))
 		return tool_fail("%s", err);
-	if (co_parse(l->image, n, &l->co, err, sizeof(err)))
+	if (co_parse(l->code.image, l->code.bytes, &l->co, err, sizeof(err)))
 		return tool_fail("%s: %s", l->file, err);
 	l->k = co_find(l->co, l->kernel);
 	if (!l->k)
@@ -538,7 +539,7 @@ static int run(const struct command *self, int argc, char **argv)
 	for (unsigned i = 0; i < l->n_args; i++)
 		launch_arg_free(&l->args[i]);
 	co_free(l->co);
-	free(l->image);
+	code_file_free(&l->code);
 	free(l);
 	return rc;
 }

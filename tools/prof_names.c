@@ -5,11 +5,12 @@
 
 #include "codeobj/codeobj.h"
 #include "kernels/kernels.h"
+#include "tools/code_file.h"
 #include "tools/prof.h"
 
 struct known {
 	struct codeobj *co;
-	void *file; /* NULL: embedded */
+	struct code_file file; /* nothing: embedded */
 };
 
 struct prof_names {
@@ -17,8 +18,8 @@ struct prof_names {
 	unsigned n;
 };
 
-static int add(struct prof_names *n, const void *image, size_t bytes, void *file, char *err,
-	       size_t errlen)
+static int add(struct prof_names *n, const void *image, size_t bytes, struct code_file file,
+	       char *err, size_t errlen)
 {
 	struct known *p = realloc(n->known, (n->n + 1) * sizeof(*p));
 	int r;
@@ -39,22 +40,21 @@ struct prof_names *prof_names_open(void)
 	char err[256];
 
 	for (const struct kernels_embedded *k = kernels_embedded; n && k->name; k++)
-		add(n, k->begin, (size_t)((const char *)k->end - (const char *)k->begin), NULL, err,
-		    sizeof(err));
+		add(n, k->begin, (size_t)((const char *)k->end - (const char *)k->begin),
+		    (struct code_file){0}, err, sizeof(err));
 	return n;
 }
 
 int prof_names_add(struct prof_names *n, const char *path, char *err, size_t errlen)
 {
-	void *data;
-	size_t bytes;
-	int r = tool_read_file(path, &data, &bytes, err, errlen);
+	struct code_file c;
+	int r = code_file_read(path, NULL, false, &c, err, errlen);
 
 	if (r)
 		return r;
-	r = add(n, data, bytes, data, err, errlen);
+	r = add(n, c.image, c.bytes, c, err, errlen);
 	if (r)
-		free(data);
+		code_file_free(&c);
 	return r;
 }
 
@@ -64,7 +64,7 @@ void prof_names_close(struct prof_names *n)
 		return;
 	for (unsigned i = 0; i < n->n; i++) {
 		co_free(n->known[i].co);
-		free(n->known[i].file);
+		code_file_free(&n->known[i].file);
 	}
 	free(n->known);
 	free(n);
