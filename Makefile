@@ -208,7 +208,7 @@ $(B)/libvgpu.so: $(VGPU_OBJ)
 # The hooks once more, under names of their own: the libc that they replace is the client's.
 $(B)/tools/vgpu/trap/names.h: $(wildcard tools/vgpu/preload/*.c)
 	@mkdir -p $(@D)
-	sed -n 's/^HOOK .*[ *]\([A-Za-z0-9_]*\)(.*/#define \1 hook_\1/p' $^ | sort -u > $@
+	sed -n 's/^HOOK [^(]*[ *]\([A-Za-z0-9_]*\)(.*/#define \1 hook_\1/p' $^ | sort -u > $@
 
 $(B)/tools/vgpu/trap/preload/%.o: tools/vgpu/preload/%.c $(B)/tools/vgpu/trap/names.h
 	@mkdir -p $(@D)

@@ -226,6 +226,8 @@ Test(trap, driver)
 	       "env -u BXFI_MAP " TRAP "build/tests/virt_driver --color=never 2>&1");
 	expect(0, "Failing: 0 | Crashing: 0",
 	       "env -u BXFI_MAP " TRAP "build/tests/virt_wave --color=never 2>&1");
+	expect(0, "Failing: 0 | Crashing: 0",
+	       "env -u BXFI_MAP " TRAP "build/tests/virt_files --color=never 2>&1");
 	/* A child that has not opened the device gets descriptors of it; one of vfork() has its own, and the
 	 * device has some that are nobody else's. */
 	expect(0, "Tested: 3 | Passing: 3",

@@ -1,7 +1,6 @@
 /* Hooks that take a path. */
 #include "preload.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -90,6 +89,30 @@ static enum path_kind open_map(int dirfd, const char *path, char *buf)
 	return kind == PATH_OTHER ? path_of_fd(path, buf) : kind;
 }
 
+/* What the device has in sysfs and procfs is read only: fs/namei.c:may_open for most, for root
+ * fs/kernfs/file.c:kernfs_fop_open. Directories there take no new files. True: errno says it. */
+static bool refuses_write(const char *file, int *flags)
+{
+	struct stat st = {0};
+	long r;
+
+	if (!(*flags & (O_ACCMODE | O_TRUNC | O_CREAT)) || (*flags & O_PATH))
+		return false;
+	r = rawsys4(SYS_newfstatat, AT_FDCWD, file, &st, 0);
+	if (r == -ENOENT && (*flags & O_CREAT)) {
+		errno = EACCES;
+		return true;
+	}
+	if (r || !S_ISREG(st.st_mode) || (*flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+		return false;
+	if (*flags & O_ACCMODE) {
+		errno = rawsys0(SYS_geteuid) ? EACCES : EINVAL;
+		return true;
+	}
+	*flags &= ~(O_TRUNC | O_CREAT);
+	return false;
+}
+
 #define OPEN_BODY(dir, call_mapped, call_plain)                                                    \
 	char buf[PATH_BUF];                                                                        \
 	enum path_kind kind = open_map(dir, path, buf);                                            \
@@ -98,6 +121,8 @@ static enum path_kind open_map(int dirfd, const char *path, char *buf)
 	case PATH_OTHER:                                                                           \
 		return call_plain;                                                                 \
 	case PATH_MAPPED:                                                                          \
+		if (refuses_write(buf, &flags))                                                    \
+			return -1;                                                                 \
 		return call_mapped;                                                                \
 	default:                                                                                   \
 		return open_node(kind, path, flags);                                               \
@@ -165,21 +190,28 @@ HOOK int __openat64_2(int dirfd, const char *path, int flags){
 
 HOOK int creat(const char *path, mode_t mode)
 {
-	const int flags = O_CREAT | O_WRONLY | O_TRUNC;
+	int flags = O_CREAT | O_WRONLY | O_TRUNC;
 
 	OPEN_BODY(AT_FDCWD, REAL(creat)(buf, mode), REAL(creat)(path, mode))
 }
 
 HOOK int creat64(const char *path, mode_t mode)
 {
-	const int flags = O_CREAT | O_WRONLY | O_TRUNC;
+	int flags = O_CREAT | O_WRONLY | O_TRUNC;
 
 	OPEN_BODY(AT_FDCWD, REAL(creat64)(buf, mode), REAL(creat64)(path, mode))
 }
 
-static FILE *fopen_node(enum path_kind kind, const char *path, const char *mode)
+static int fopen_flags(const char *mode)
 {
 	int flags = strchr(mode, '+') ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
+
+	return flags | (mode[0] == 'w' ? O_CREAT | O_TRUNC : mode[0] == 'a' ? O_CREAT : 0);
+}
+
+static FILE *fopen_node(enum path_kind kind, const char *path, const char *mode)
+{
+	int flags = fopen_flags(mode) & O_ACCMODE;
 	int fd = open_node(kind, path, flags | (strchr(mode, 'e') ? O_CLOEXEC : 0));
 
 	return fd < 0 ? NULL : fdopen(fd, mode);
@@ -189,9 +221,13 @@ HOOK FILE *fopen(const char *path, const char *mode)
 {
 	char buf[PATH_BUF];
 	enum path_kind kind = open_map(AT_FDCWD, path, buf);
+	int flags;
 
 	if (kind > PATH_MAPPED)
 		return fopen_node(kind, path, mode);
+	flags = kind == PATH_MAPPED ? fopen_flags(mode) : 0;
+	if (refuses_write(buf, &flags))
+		return NULL;
 	return REAL(fopen)(kind == PATH_MAPPED ? buf : path, mode);
 }
 
@@ -199,13 +235,17 @@ HOOK FILE *fopen64(const char *path, const char *mode)
 {
 	char buf[PATH_BUF];
 	enum path_kind kind = open_map(AT_FDCWD, path, buf);
+	int flags;
 
 	if (kind > PATH_MAPPED)
 		return fopen_node(kind, path, mode);
+	flags = kind == PATH_MAPPED ? fopen_flags(mode) : 0;
+	if (refuses_write(buf, &flags))
+		return NULL;
 	return REAL(fopen64)(kind == PATH_MAPPED ? buf : path, mode);
 }
 
-/* ---- directories, links, permissions -------------------------------------- */
+/* ---- links, permissions ---------------------------------------------------- */
 
 /* A plain path hook: the call with the path replaced. */
 static const char *mapped(const char *path, char *buf)
@@ -238,30 +278,6 @@ HOOK int truncate(const char *path, off_t len)
 HOOK int truncate64(const char *path, off64_t len)
 {
 	return truncate(path, len);
-}
-
-HOOK DIR *opendir(const char *path)
-{
-	char buf[PATH_BUF];
-
-	return REAL(opendir)(mapped(path, buf));
-}
-
-HOOK int scandir(const char *path, struct dirent ***list, int (*filter)(const struct dirent *),
-		 int (*compare)(const struct dirent **, const struct dirent **))
-{
-	char buf[PATH_BUF];
-
-	return REAL(scandir)(mapped(path, buf), list, filter, compare);
-}
-
-HOOK int scandir64(const char *path, struct dirent64 ***list,
-		   int (*filter)(const struct dirent64 *),
-		   int (*compare)(const struct dirent64 **, const struct dirent64 **))
-{
-	char buf[PATH_BUF];
-
-	return REAL(scandir64)(mapped(path, buf), list, filter, compare);
 }
 
 HOOK int access(const char *path, int mode)

@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
@@ -50,6 +51,8 @@ __asm__(".text\n"
 	"	jmp *vgpu_real_syscall(%rip)\n"
 	"1:	cmpq $72, %rdi\n" /* fcntl */
 	"	je 2f\n"
+	"	cmpq $217, %rdi\n" /* getdents64 */
+	"	je 2f\n"
 	"	cmpq $89, %rdi\n" /* readlink */
 	"	je 2f\n"
 	"	cmpq $257, %rdi\n" /* openat */
@@ -70,9 +73,10 @@ __asm__(".text\n"
 	"2:	jmp vgpu_syscall\n"
 	".size syscall, .-syscall\n");
 
-_Static_assert(SYS_fcntl == 72 && SYS_readlink == 89 && SYS_openat == 257 &&
-		       SYS_newfstatat == 262 && SYS_readlinkat == 267 && SYS_faccessat == 269 &&
-		       SYS_dup3 == 292 && SYS_statx == 332 && SYS_close_range == 436,
+_Static_assert(SYS_fcntl == 72 && SYS_getdents64 == 217 && SYS_readlink == 89 &&
+		       SYS_openat == 257 && SYS_newfstatat == 262 && SYS_readlinkat == 267 &&
+		       SYS_faccessat == 269 && SYS_dup3 == 292 && SYS_statx == 332 &&
+		       SYS_close_range == 436,
 	       "numbers in the entry");
 
 __attribute__((visibility("hidden"))) const uint64_t vgpu_syscall_mask = MASK;
@@ -158,6 +162,12 @@ long vgpu_syscall(long nr, long a, long b, long c, long d, long e, long f)
 		return preadv((int)a, P(b), (int)c, d);
 	case SYS_pwritev:
 		return pwritev((int)a, P(b), (int)c, d);
+	case SYS_getdents64:
+		return getdents64((int)a, P(b), (size_t)c);
+	case SYS_statfs:
+		return statfs(P(a), P(b));
+	case SYS_fstatfs:
+		return fstatfs((int)a, P(b));
 	case SYS_msync:
 		return msync(P(a), (size_t)b, (int)c);
 	case SYS_dup:

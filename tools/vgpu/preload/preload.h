@@ -179,6 +179,10 @@ void tree_remove(void);
 void tree_after_fork(void);
 /* What a placeholder inode stands for. */
 enum path_kind tree_node_of(uint64_t dev, uint64_t ino);
+bool tree_is_node(uint64_t ino); /* a guess, to ask tree_node_of() about */
+/* Which of the kernel's file systems has what the tree has at path. */
+enum tree_place { TREE_NOT, TREE_DEV, TREE_SYS, TREE_PROC };
+enum tree_place tree_place_of(const char *path);
 
 /* ---- mappings (vma.c) ----------------------------------------------------- */
 

@@ -446,6 +446,28 @@ out:
 	pthread_mutex_unlock(&lock);
 }
 
+bool tree_is_node(uint64_t ino)
+{
+	for (unsigned i = 0; i < n_nodes; i++) {
+		if (nodes[i].ino == ino)
+			return true;
+	}
+	return false;
+}
+
+enum tree_place tree_place_of(const char *path)
+{
+	const char *r = tree_root_now();
+	size_t n = r ? strlen(r) : 0;
+
+	if (!n || strncmp(path, r, n) || path[n] != '/')
+		return TREE_NOT;
+	path += n + 1;
+	return !strncmp(path, "sys", 3)    ? TREE_SYS
+	       : !strncmp(path, "proc", 4) ? TREE_PROC
+					   : TREE_DEV;
+}
+
 enum path_kind tree_node_of(uint64_t dev, uint64_t ino)
 {
 	for (unsigned i = 0; i < n_nodes; i++) {

@@ -243,6 +243,7 @@ long call_dispatch(struct call *c)
 	case SYS_lstat:
 	case SYS_access:
 	case SYS_truncate:
+	case SYS_statfs:
 	case SYS_chdir:
 	case SYS_readlink:
 	case SYS_getxattr:
@@ -258,6 +259,9 @@ long call_dispatch(struct call *c)
 	case SYS_faccessat2:
 	case SYS_statx:
 		return path_call(c, (int)c->a[0], 1);
+	case SYS_getdents64:
+	case SYS_fstatfs:
+		return tree_root_now() && in_tree((int)c->a[0]) ? hook(c) : CALL_PASS;
 	case SYS_getcwd:
 		return tree_root_now() ? hook(c) : CALL_PASS;
 	case SYS_recvmsg:

@@ -121,6 +121,7 @@ static const uint16_t always[] = {
 	SYS_execve,      SYS_execveat,      SYS_clone,      SYS_clone3,       SYS_fork,
 	SYS_vfork,       SYS_exit,          SYS_exit_group, SYS_rt_sigaction, SYS_rt_sigprocmask,
 	SYS_sigaltstack, SYS_rt_sigsuspend, SYS_brk,        SYS_seccomp,      SYS_recvmsg,
+	SYS_statfs,      SYS_fstatfs,       SYS_getdents64,
 };
 
 /* Waits with a signal mask: only where there is one. */
