@@ -327,12 +327,17 @@ $(B)/tests/trap_raw: tests/trap/client.c
 	@mkdir -p $(@D)
 	$(TRAPCC) -DUSE_RAW -o $@
 
+# Preloaded: its sanitizer sees the device's threads.
+$(B)/tests/trap_tsan: tests/trap/client.c
+	@mkdir -p $(@D)
+	$(TRAPCC) -fsanitize=thread -o $@
+
 # exit(7), for a machine that the filter does not know.
 $(B)/tests/trap_i386: tests/trap/i386.s
 	@mkdir -p $(@D)
 	$(CC) -m32 -nostdlib -static -fuse-ld=lld $< -o $@
 
-$(B)/tests/e2e_trap: $(TRAP_CLIENTS) $(B)/tests/trap_i386 $(B)/tests/virt_driver $(B)/tests/virt_wave
+$(B)/tests/e2e_trap: $(TRAP_CLIENTS) $(B)/tests/trap_tsan $(B)/tests/trap_i386 $(B)/tests/virt_driver $(B)/tests/virt_wave
 
 $(B)/tests/%: tests/runners/%.c $(B)/libvgpu_core.a $(B)/libbarewave.a
 	@mkdir -p $(@D)

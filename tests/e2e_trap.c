@@ -271,3 +271,34 @@ Test(trap, refusals)
 	expect(127, "text: Exec format error", "chmod +x %s/text; " TRAP "%s/text 2>&1", dir, dir);
 	expect(2, "Usage: vgpu-trap", "build/vgpu-trap 2>&1");
 }
+
+/* ---- a client with ThreadSanitizer ------------------------------------------- */
+
+static void sanitized(const char *how, const char *name, int status, const char *says)
+{
+	struct result r = shell("%s timeout 120 " BAREWAVE " vgpu %s build/tests/trap_tsan %s 2>&1",
+				strchr(how, '=') ? how : "", strchr(how, '=') ? "--" : how, name);
+
+	cr_assert_eq(!!r.status, status, "%s %s: status %d: %s", how, name, r.status, r.out);
+	if (says)
+		cr_assert(strstr(r.out, says), "%s %s: %s", how, name, r.out);
+	else
+		cr_assert_eq(r.len, 0u, "%s %s: %s", how, name, r.out);
+	free(r.out);
+}
+
+/* Nothing to report of the device's threads; a forked child may have them if the sanitizer lets it. */
+Test(trap, client_with_thread_sanitizer)
+{
+	static const char *const parts[] = {"gpu", "exec", "signals"};
+
+	for (unsigned i = 0; i < 3; i++) {
+		sanitized("--", parts[i], 0, NULL);
+		sanitized("--trap --", parts[i], 0, NULL);
+	}
+	sanitized("--", "fork", 1,
+		  "TSAN_OPTIONS=die_after_fork=0, or run the program with barewave "
+		  "vgpu --trap");
+	sanitized("TSAN_OPTIONS=die_after_fork=0", "fork", 0, NULL);
+	sanitized("--trap --", "fork", 0, NULL);
+}

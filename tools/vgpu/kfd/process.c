@@ -56,6 +56,21 @@ void kfd_after_fork(void)
 	reset_after_fork();
 }
 
+/* Of a client that was built with ThreadSanitizer. */
+extern void __tsan_init(void) __attribute__((weak));
+
+/* Its runtime kills a forked child that starts threads if the parent had any; the device is threads,
+ * which it takes for the client's own. It says so itself, but not what else there is. */
+static void warn_of_tsan(void)
+{
+	const char *options = getenv("TSAN_OPTIONS");
+
+	if (__tsan_init && (!options || !strstr(options, "die_after_fork=0")))
+		fprintf(stderr, "vgpu: ThreadSanitizer ends a forked child that starts threads, as "
+				"the device here does: set TSAN_OPTIONS=die_after_fork=0, or run "
+				"the program with barewave vgpu --trap\n");
+}
+
 static int device_init_locked(void)
 {
 	int err;
@@ -84,8 +99,10 @@ static int device_init_locked(void)
 			return err;
 	}
 	/* Made without libc's fork, the child has not run the handlers. */
-	if (kfd_device.mm)
+	if (kfd_device.mm) {
 		reset_after_fork();
+		warn_of_tsan();
+	}
 	memset(&kfd_device, 0, sizeof(kfd_device));
 	pthread_mutex_init(&kfd_device.lock, NULL);
 	kfd_limits_init(&kfd_device.limits, vgpu_config.ram_bytes, vgpu_config.gtt_bytes);
