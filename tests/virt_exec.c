@@ -87,6 +87,22 @@ static long arg(char **argv, unsigned i)
 	return strtol(argv[i], NULL, 0);
 }
 
+/* A buffer over pages that went with the old image: still there, as the kernel has it, mapped and
+ * unmapped without them, freed once. */
+static void user_pages(uint64_t handle)
+{
+	struct kfd_ioctl_map_memory_to_gpu_args m = map_args(handle);
+	struct kfd_ioctl_free_memory_of_gpu_args f = {handle};
+
+	WANT(0, MAP_MEMORY_TO_GPU, &m);
+	TRUE(m.n_success == 1);
+	WANT(EBUSY, FREE_MEMORY_OF_GPU, &f);
+	m.n_success = 0;
+	WANT(0, UNMAP_MEMORY_FROM_GPU, &m);
+	WANT(0, FREE_MEMORY_OF_GPU, &f);
+	WANT(EINVAL, FREE_MEMORY_OF_GPU, &f);
+}
+
 /* kfd drm id other-id dmabuf gem-handle smi: of the process that exec has replaced */
 static void image_in_place(char **argv)
 {
@@ -147,6 +163,7 @@ static void image_in_place(char **argv)
 	TRUE(read(smi, text, sizeof(text)) > 0 && !strncmp(text, "9 ", 2));
 	TRUE(read(smi, text, sizeof(text)) < 0 && errno == EAGAIN);
 	TRUE(write(smi, &mask, 8) == 8);
+	user_pages(arg(argv, 9));
 	/* A new open is a new process; both are there. */
 	old = kfd;
 	again = open("/dev/kfd", O_RDWR);
@@ -271,6 +288,7 @@ IN_CHILD(exec_in_place)
 	char *anon = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	volatile uint32_t *p;
 	uint64_t mask = 1ull << 8;
+	struct kfd_ioctl_alloc_memory_of_gpu_args user;
 	uint32_t gem;
 
 	open_inheritable();
@@ -286,7 +304,7 @@ IN_CHILD(exec_in_place)
 	WANT(0, SMI_EVENTS, &smi);
 	TRUE(write((int)smi.anon_fd, &mask, 8) == 8);
 	/* an eviction by a page of the user's that goes */
-	alloc_user(anon, 4096, 0);
+	user = alloc_user(anon, 4096, 0);
 	TRUE(mprotect(anon, 4096, PROT_READ) == 0);
 	d.event_id = event_create(KFD_IOC_EVENT_SIGNAL, true);
 	WANT(0, SET_EVENT, &d);
@@ -300,6 +318,7 @@ IN_CHILD(exec_in_place)
 	say("%llu", smi.anon_fd);
 	say("%llu", gpu);
 	say("%#llx", bo.mmap_offset);
+	say("%#llx", user.handle);
 	if (failures)
 		return;
 	execve("/proc/self/exe", image_argv, environ);

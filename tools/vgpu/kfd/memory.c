@@ -324,19 +324,21 @@ static void bo_remove(struct kfd_process *p, struct kfd_pdd *pdd, struct kfd_bo 
 	kfd_stats_bo(-1, -(int64_t)bo->size);
 	gem_revoke(bo->gem, pdd->drm);
 	gem_unref(bo->gem);
-	if (bo->user_addr)
+	/* What an exec left over is watched by nobody. */
+	if (bo->user_addr && !p->outlived)
 		kfd_mm_watch(p);
 	free(bo);
 }
 
 static int bo_map(struct kfd_pdd *pdd, struct kfd_bo *bo);
 
-/* Buffers over user pages stay behind: the pages were the old image's. */
+/* Doorbells and the like do not go along. Buffers over user pages do, but their pages were the old
+ * image's and never come back (amdgpu_ttm_tt_get_user_pages: -ESRCH without the notifier's mm). */
 static bool bo_stays(const struct kfd_bo *bo)
 {
 	uint64_t off;
 
-	return gem_file(bo->gem, &off) >= 0;
+	return bo->user_addr || gem_file(bo->gem, &off) >= 0;
 }
 
 void kfd_bos_carry_out(struct carry *c, struct kfd_process *p)
@@ -356,7 +358,8 @@ void kfd_bos_carry_out(struct carry *c, struct kfd_process *p)
 		carry_put(c, (unsigned)bo->imported | (unsigned)bo->aql << 1 |
 				     (unsigned)bo->mapped << 2);
 		carry_put(c, bo->gem->kfd_flags);
-		carry_put(c, carry_number(c, CARRY_GEM, bo->gem));
+		carry_put(c, bo->user_addr);
+		carry_put(c, bo->user_addr ? 0 : carry_number(c, CARRY_GEM, bo->gem));
 	}
 }
 
@@ -365,6 +368,7 @@ void kfd_bos_carry_in(struct carry *c, struct kfd_process *p)
 	for (uint64_t n = carry_get(c); n && !c->bad; n--) {
 		struct kfd_bo in = {.handle = (uint32_t)carry_get(c)}, *bo;
 		uint32_t bits, charged;
+		uint64_t number;
 
 		in.va = carry_get(c);
 		in.size = carry_get(c);
@@ -373,16 +377,24 @@ void kfd_bos_carry_in(struct carry *c, struct kfd_process *p)
 		in.imported = bits & 1;
 		in.aql = bits >> 1 & 1;
 		charged = (uint32_t)carry_get(c);
-		in.gem = carry_item(c, CARRY_GEM, carry_get(c));
+		in.user_addr = carry_get(c);
+		number = carry_get(c);
+		in.dead = in.user_addr;
+		if (!in.user_addr)
+			in.gem = carry_item(c, CARRY_GEM, number);
+		else if (gem_create_user(GEM_PREEMPT, in.user_addr, in.size, &in.gem))
+			in.gem = NULL;
 		bo = in.gem ? malloc(sizeof(*bo)) : NULL;
 		if (!bo)
 			continue;
 		*bo = in;
+		if (!bo->user_addr)
+			gem_ref(bo->gem);
 		if (gem_allow(bo->gem, p->pdd.drm) || idr_set(&p->pdd.bos, bo, bo->handle)) {
+			gem_unref(bo->gem);
 			free(bo);
 			continue;
 		}
-		gem_ref(bo->gem);
 		bo->gem->kfd_flags = charged && !kfd_mem_reserve(charged, bo->size) ? charged : 0;
 		bo->next = p->pdd.bo_list;
 		p->pdd.bo_list = bo;
