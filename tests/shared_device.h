@@ -90,10 +90,11 @@ static void shared_start(const char *set)
 /* What is left when all are gone; processes that end are noticed a moment later. */
 static void shared_clean(void)
 {
-	static const char *const zero[] = {
-		"clients",    "kfd_processes", "bos",    "bo_bytes", "vram",        "gtt",
-		"evicted",    "preempt",       "system", "ttm",      "kfd_vram",    "files",
-		"mes_queues", "on_hardware",   "queues", "sdma",     "smi_streams", "watch_points"};
+	static const char *const zero[] = {"clients",     "kfd_processes", "bos",      "bo_bytes",
+					   "vram",        "gtt",           "evicted",  "preempt",
+					   "system",      "ttm",           "kfd_vram", "files",
+					   "mes_queues",  "on_hardware",   "queues",   "sdma",
+					   "smi_streams", "watch_points",  "waves"};
 
 	for (unsigned i = 0; i < 500 && shared_number("clients"); i++)
 		usleep(10000);

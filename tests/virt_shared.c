@@ -318,6 +318,170 @@ Test(shared, more_processes_than_places)
 	shared_stop();
 }
 
+/* ---- wave slots ------------------------------------------------------------- */
+
+/* out[16 + group * 1024 + x] = HW_ID1, then waits until out[2] is not 0
+ *	s_load_b64 s[4:5], s[0:1], 0x0;  s_getreg_b32 s8, hwreg(HW_REG_HW_ID1)
+ *	v_and_b32 v1, 0x3ff, v0;  s_waitcnt lgkmcnt(0);  s_lshl_b32 s7, s2, 10
+ *	v_add_nc_u32 v2, s7, v1;  v_lshlrev_b32 v2, 2, v2;  v_mov_b32 v3, s8
+ *	global_store_b32 v2, v3, s[4:5] offset:64
+ * L:	s_load_b32 s6, s[4:5], 0x8 glc;  s_waitcnt lgkmcnt(0);  s_cmp_eq_u32 s6, 0
+ *	s_cbranch_scc1 L;  s_endpgm */
+static const uint32_t P_WHERE[] = {
+	0xf4040100, 0xf8000000, 0xb888f817, 0x360200ff, 0x000003ff, 0xbf89fc07,
+	0x84078a02, 0x4a040207, 0x30040482, 0x7e060208, 0xdc6a0040, 0x00040302,
+	0xf4004182, 0xf8000008, 0xbf89fc07, 0xbf068006, 0xbfa2fffb, 0xbfb00000,
+};
+/* A workgroup of 32 waves fills a CU; 20 of them half the machine. */
+enum { GROUPS = 20, WAVES = 32 * GROUPS, OUT_BYTES = 64 + GROUPS * 4096 };
+static uint32_t (*where)[WAVES]; /* of each client */
+
+static uint32_t *groups_start(struct spin *s, struct bo **out, unsigned n)
+{
+	struct bo_desc d = {.owner = "out",
+			    .size = OUT_BYTES,
+			    .placement = BO_GTT,
+			    .coherence = BO_UNCACHED,
+			    .host = true};
+	struct queue_batch b;
+	uint8_t *kernel;
+	uint32_t *io;
+
+	TRUE(!bo_create(dev.memory, &d, out));
+	io = bo_host(*out);
+	memset(io, 0xff, OUT_BYTES);
+	io[2] = 0;
+	s->code = spin_buffer(true);
+	s->args = spin_buffer(false);
+	kernel = bo_host(s->code);
+	*(int64_t *)(void *)(kernel + 16) = 256;
+	*(uint32_t *)(void *)(kernel + 48) = 1 | 0xc0u << 12 | 1u << 21 | 1u << 23;
+	*(uint32_t *)(void *)(kernel + 52) = 2 << 1 | 1 << 7;
+	*(uint16_t *)(void *)(kernel + 56) = 0x400 | 8;
+	memcpy(kernel + 256, P_WHERE, sizeof(P_WHERE));
+	*(uint64_t *)bo_host(s->args) = bo_va(*out);
+	TRUE(!signal_create(dev.queue, 1, &s->done));
+	TRUE(!queue_begin(dev.queue, 1, &b));
+	queue_dispatch(&b, &(struct aql_dispatch){.kernel_object = bo_va(s->code),
+						  .kernarg = bo_va(s->args),
+						  .grid = {n * 1024, 1, 1},
+						  .group = {1024, 1, 1},
+						  .completion = s->done});
+	queue_commit(&b);
+	return io;
+}
+
+static void half_the_machine(void)
+{
+	unsigned me = __atomic_fetch_add(&common->word[0], 1, __ATOMIC_RELAXED) & 1;
+	struct bo *out;
+	struct spin s;
+	uint32_t *io;
+
+	if (device_client())
+		return;
+	io = groups_start(&s, &out, GROUPS);
+	for (unsigned w = 0; w < WAVES; w++) {
+		uint32_t *id = &io[16 + w * 32];
+
+		for (unsigned k = 0; k < 30000 && __atomic_load_n(id, __ATOMIC_ACQUIRE) == ~0u; k++)
+			usleep(1000);
+		where[me][w] = *id;
+	}
+	announce(me, 1);
+	await(2, (int)me + 1);
+	spin_release(io);
+	TRUE(!spin_end(&s));
+	bo_destroy(out);
+	device_client_end();
+}
+
+/* A third, whose waves would end at once: they wait until there is room. */
+static void too_many(void)
+{
+	struct bo *out;
+	struct spin s;
+	uint32_t *io;
+
+	if (device_client())
+		return;
+	io = groups_start(&s, &out, 1);
+	spin_release(io);
+	usleep(200000);
+	TRUE(__atomic_load_n(&io[16], __ATOMIC_ACQUIRE) == ~0u);
+	announce(2, 1); /* one half goes */
+	TRUE(!spin_end(&s));
+	TRUE(io[16] != ~0u);
+	bo_destroy(out);
+	device_client_end();
+}
+
+static void machine_filled(pid_t pid[2])
+{
+	where = mmap(NULL, 2 * sizeof(*where), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		     -1, 0);
+	shared_start("");
+	pid[0] = client("jit=0", half_the_machine);
+	pid[1] = client("jit=0", half_the_machine);
+	await(0, 1);
+	await(1, 1);
+}
+
+/* Waves of two processes fill the machine, no slot twice. */
+Test(shared, wave_slots_are_of_the_device)
+{
+	static uint8_t seen[1u << 19];
+	pid_t pid[2];
+
+	machine_filled(pid);
+	for (unsigned i = 0; i < 2 * WAVES; i++) {
+		uint32_t id = where[i / WAVES][i % WAVES] & ((1u << 19) - 1);
+
+		cr_expect(!seen[id]++, "wave %u: slot 0x%x is another's", i, id);
+	}
+	cr_expect_eq(shared_number("waves"), 2 * WAVES);
+	join_client(client("jit=0", too_many));
+	announce(2, 2);
+	join_client(pid[0]);
+	join_client(pid[1]);
+	shared_clean();
+	shared_stop();
+}
+
+static void beside(void)
+{
+	uint64_t start;
+	struct bo *out;
+	struct spin s;
+
+	if (device_client())
+		return;
+	start = now_ns();
+	spin_release(groups_start(&s, &out, 1));
+	TRUE(!spin_end(&s));
+	TRUE(now_ns() - start > 900000000u);
+	bo_destroy(out);
+	device_client_end();
+}
+
+/* Who is kept from every slot for a second runs beside the others, one of whom is stopped; the slots of
+ * the dead are free. */
+Test(shared, wave_slots_of_the_stopped_and_the_dead)
+{
+	pid_t pid[2];
+	int status;
+
+	machine_filled(pid);
+	kill(pid[0], SIGSTOP);
+	join_client(client("jit=0", beside));
+	for (unsigned i = 0; i < 2; i++) {
+		kill(pid[i], SIGKILL);
+		waitpid(pid[i], &status, 0);
+	}
+	shared_clean();
+	shared_stop();
+}
+
 /* SDMA queues are six, whoever has them. */
 static void sdma_queues(void)
 {

@@ -396,6 +396,27 @@ int place_left(struct client *c, uint32_t id, bool off)
 	return 0;
 }
 
+/* Release: pairs with the acquire of who finds the slot free. */
+static void seats_drop(const struct client *c)
+{
+	uint64_t *seat = &page->seat[0][0][0];
+
+	for (size_t i = 0; i < sizeof(page->seat) / sizeof(*seat); i++) {
+		if ((uint32_t)__atomic_load_n(&seat[i], __ATOMIC_RELAXED) == c->number)
+			__atomic_store_n(&seat[i], 0, __ATOMIC_RELEASE);
+	}
+}
+
+unsigned seats_count(void)
+{
+	const uint64_t *seat = &page->seat[0][0][0];
+	unsigned n = 0;
+
+	for (size_t i = 0; i < sizeof(page->seat) / sizeof(*seat); i++)
+		n += __atomic_load_n(&seat[i], __ATOMIC_RELAXED) != 0;
+	return n;
+}
+
 void places_drop(struct client *c)
 {
 	bool any = false;
@@ -407,6 +428,7 @@ void places_drop(struct client *c)
 		drop(q);
 		any = true;
 	}
+	seats_drop(c);
 	if (any)
 		schedule();
 }

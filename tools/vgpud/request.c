@@ -96,15 +96,15 @@ static int status_json(char *buf, size_t n)
 			"\"bo_bytes\": %llu, \"vram\": %llu, \"gtt\": %llu, \"evicted\": %llu, "
 			"\"preempt\": %llu, \"system\": %llu, \"ttm\": %llu, \"kfd_vram\": %llu, "
 			"\"files\": %u, \"mes_queues\": %u, \"on_hardware\": %u, \"queues\": %u, "
-			"\"sdma\": %d, \"watch_points\": %d, \"smi_streams\": %u, "
+			"\"sdma\": %d, \"watch_points\": %d, \"waves\": %u, \"smi_streams\": %u, "
 			"\"total\": {\"clients\": %llu, "
 			"\"evictions\": %llu, \"moves\": %llu, \"resets\": %llu}}",
 			(int)getpid(), page->clients, kfd, bos, U(bytes), U(page->placed_vram),
 			U(page->placed_gtt), U(page->placed_system), U(page->placed_preempt),
 			U(limits.sys_used), U(limits.ttm_used), U(limits.vram_used), files_count(),
 			queues, resident, queue_count, __builtin_popcount(sdma_used) - 2,
-			__builtin_popcount(watch_used), page->smi_streams, U(totals.clients),
-			U(totals.evictions), U(totals.moves), U(totals.resets));
+			__builtin_popcount(watch_used), seats_count(), page->smi_streams,
+			U(totals.clients), U(totals.evictions), U(totals.moves), U(totals.resets));
 #undef U
 }
 

@@ -43,7 +43,7 @@ enum {
 
 /* Where a workgroup is in the machine (place.c) [S]. */
 struct cp_place {
-	bool held;
+	bool held, shared; /* shared: in the books of several processes */
 	uint8_t wgp, half, wg;
 	uint8_t seat[CP_MAX_WAVES]; /* SIMD [5:4], wave slot [3:0] */
 };

@@ -6,12 +6,15 @@
  * a CU mask (kfd_mqd_manager.c:mqd_symmetrically_map_cu_mask): engine by engine, then array by
  * array, so that number k lies on shader engine k & 1, array k >> 1 & 1.
  *
- * All of it belongs to the scheduler's lock.
+ * All of it belongs to the scheduler's lock. The books of a device that several processes share lie in
+ * memory that they share, without a lock (share/proto.h): who takes slots looks again afterwards, and
+ * gives them back if two at once took more registers or LDS than there are.
  */
 #include <string.h>
 
 #include "cp/internal.h"
 #include "device.h"
+#include "share/share.h"
 
 enum { WGPS_MAX = 20, SIMDS = 4, SLOTS = 16, REGS = 1536, REG_UNIT = 24 };
 
@@ -23,7 +26,17 @@ static struct {
 		uint8_t next_wg;
 	} wgp[WGPS_MAX];
 	unsigned cursor;
+	unsigned held; /* workgroups */
+	/* Since when nothing of ours has a place, though it wants one (0: it has), and the last look. */
+	uint64_t starved, looked;
+	bool said;
 } P;
+
+#define LDS_UNIT   512u
+#define STARVED_NS 1000000000u
+_Static_assert((int)WGPS_MAX == SHARE_WGPS && (int)SIMDS == SHARE_SIMDS &&
+		       (int)SLOTS == SHARE_SLOTS,
+	       "one machine");
 
 void cp_place_reset(void)
 {
@@ -43,6 +56,13 @@ static unsigned simd_waves(unsigned regs)
 	unsigned n = regs ? REGS / regs : SLOTS;
 
 	return n > SLOTS ? SLOTS : n;
+}
+
+/* Seats that others may have, too. */
+static void share_a_seat(struct isa_group *g)
+{
+	for (unsigned w = 0; w < g->d->waves_full; w++)
+		g->at.seat[w] = (uint8_t)(w & 63);
 }
 
 bool cp_place_possible(const struct cp_dispatch *d)
@@ -110,8 +130,106 @@ static bool take_wgp(struct wgp *w, struct isa_group *g)
 	return false;
 }
 
+/* ---- the shared books ------------------------------------------------------ */
+
+/* WGP k as it is now. False: more is taken than it has. */
+static bool look(unsigned k, struct wgp *w)
+{
+	bool fits = true;
+
+	w->lds[0] = w->lds[1] = 0;
+	for (unsigned simd = 0; simd < SIMDS; simd++) {
+		unsigned regs = 0;
+
+		w->slots[simd] = 0;
+		for (unsigned i = 0; i < SLOTS; i++) {
+			/* Acquire: pairs with the release of who left it. */
+			uint64_t s = __atomic_load_n(&share_seats[k][simd][i], __ATOMIC_ACQUIRE);
+
+			if (!s)
+				continue;
+			w->slots[simd] |= (uint16_t)(1u << i);
+			regs += s >> SHARE_SEAT_REGS & 0x7ff;
+			w->lds[s >> SHARE_SEAT_HALF & 1] += (s >> SHARE_SEAT_LDS & 0xff) * LDS_UNIT;
+		}
+		fits &= regs <= REGS;
+		w->regs[simd] = (uint16_t)regs;
+	}
+	return fits && w->lds[0] <= CP_LDS_BYTES && w->lds[1] <= CP_LDS_BYTES;
+}
+
+static uint64_t *shared_seat(unsigned k, uint8_t seat)
+{
+	return &share_seats[k][seat >> 4][seat & 15];
+}
+
+/* Gives back the seats of the first n waves. */
+static void shared_give(unsigned k, const struct isa_group *g, unsigned n)
+{
+	while (n--)
+		__atomic_store_n(shared_seat(k, g->at.seat[n]), 0, __ATOMIC_RELEASE);
+}
+
+static bool shared_claim(unsigned k, const struct isa_group *g)
+{
+	const struct cp_dispatch *d = g->d;
+	uint64_t lds = (d->lds_bytes + LDS_UNIT - 1) / LDS_UNIT;
+	struct wgp now;
+
+	for (unsigned i = 0; i < d->waves_full; i++) {
+		uint64_t none = 0, mine = share_number | (uint64_t)d->regs << SHARE_SEAT_REGS;
+
+		if (!i)
+			mine |= lds << SHARE_SEAT_LDS | (uint64_t)g->at.half << SHARE_SEAT_HALF;
+		if (__atomic_compare_exchange_n(shared_seat(k, g->at.seat[i]), &none, mine, false,
+						__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+			continue;
+		shared_give(k, g, i);
+		return false;
+	}
+	/* Of two who take at once at least one sees the other's seats, and goes. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (look(k, &now))
+		return true;
+	shared_give(k, g, d->waves_full);
+	return false;
+}
+
+static bool shared_take(unsigned k, struct isa_group *g)
+{
+	struct wgp w = {.next_wg = P.wgp[k].next_wg};
+
+	if (!look(k, &w) || !take_wgp(&w, g) || !shared_claim(k, g))
+		return false;
+	P.wgp[k].next_wg = w.next_wg;
+	return true;
+}
+
+/* Whether others have kept every place from us for so long that waves run beside theirs after all:
+ * the machine's would end some time, but a process that is stopped has its own stopped too. */
+static bool starved(void)
+{
+	uint64_t now;
+
+	if (!share_active() || P.held)
+		return false;
+	now = cp_now();
+	/* Looked for without a break. */
+	if (!P.starved || now - P.looked > STARVED_NS / 10)
+		P.starved = now;
+	P.looked = now;
+	if (now - P.starved < STARVED_NS)
+		return false;
+	if (!P.said)
+		vgpu_log("vgpu: no wave slots for a second: other processes' waves have all and do "
+			 "not end; these run beside them");
+	P.said = true;
+	return true;
+}
+
 bool cp_place_take(struct isa_group *g)
 {
+	bool shared = share_active() && share_seats;
 	const struct cp_mqd *m = &g->d->q->mqd;
 	unsigned n = vgpu_config.cus / 2;
 	uint32_t allowed = m->masked && vgpu_rule(RULE_cu_mask) ? m->wgp_mask : ~0u;
@@ -125,18 +243,24 @@ bool cp_place_take(struct isa_group *g)
 		if (!cp_place_possible(g->d)) {
 			/* No machine takes it; the compiler's limits see to that it is never asked.
 			 * Here it runs, on seats that it shares. */
-			for (unsigned w = 0; w < g->d->waves_full; w++)
-				g->at.seat[w] = (uint8_t)(w & 63);
-		} else if (!take_wgp(&P.wgp[k], g)) {
+			share_a_seat(g);
+		} else if (shared ? !shared_take(k, g) : !take_wgp(&P.wgp[k], g)) {
 			continue;
 		} else {
 			g->at.held = true;
+			g->at.shared = shared;
+			P.held++;
+			P.starved = 0;
 		}
 		g->at.wgp = (uint8_t)k;
 		P.cursor = (k + 1) % n;
 		return true;
 	}
-	return false;
+	if (!allowed || !starved())
+		return false;
+	share_a_seat(g);
+	g->at.wgp = (uint8_t)__builtin_ctz(allowed);
+	return true;
 }
 
 void cp_place_give(struct isa_group *g)
@@ -146,6 +270,12 @@ void cp_place_give(struct isa_group *g)
 	if (!g->at.held)
 		return;
 	g->at.held = false;
+	P.held--;
+	if (g->at.shared) {
+		if (share_seats)
+			shared_give(g->at.wgp, g, g->d->waves_full);
+		return;
+	}
 	for (unsigned i = 0; i < g->d->waves_full; i++) {
 		unsigned simd = g->at.seat[i] >> 4;
 

@@ -18,12 +18,14 @@
 #include "cp/internal.h"
 #include "device.h"
 #include "isa/delay.h"
+#include "share/share.h"
 
 #define QUANTUM      2048u /* instructions of one wave between two looks at the preempt flag */
 #define SPIN_TURN    128u  /* of a wave that only polls */
 #define VISIT        (8 * QUANTUM) /* instructions of one workgroup before the next one's turn */
 #define SPIN_NS      40000u        /* an idle worker looks for work this long before it sleeps */
 #define MAX_RESIDENT 512
+#define CROWDED_NS   200000u /* between two looks for a place that another process may leave */
 
 static struct {
 	pthread_mutex_t lock;
@@ -193,16 +195,18 @@ static void scratch_give(struct isa_group *g, struct cp_dispatch *d)
 		d->q->scratch_map[g->scratch_slot[i] / 64] &= ~(1ull << g->scratch_slot[i] % 64);
 }
 
-/* A workgroup to run, not yet initialised if *fresh. */
-static struct isa_group *take(bool *fresh)
+/* A workgroup to run, not yet initialised if *fresh. *crowded: there is one without a place. */
+static struct isa_group *take(bool *fresh, bool *crowded)
 {
 	struct isa_group *g = NULL;
 
+	*crowded = false;
 	pthread_mutex_lock(&S.lock);
 	for (struct cp_dispatch *d = S.list; d; d = d->link) {
 		if (d->saved) {
 			g = d->saved;
 			if (!cp_place_take(g)) {
+				*crowded = true;
 				g = NULL;
 				continue;
 			}
@@ -221,6 +225,7 @@ static struct isa_group *take(bool *fresh)
 				continue;
 			}
 			if (!cp_place_take(g)) {
+				*crowded = true;
 				scratch_give(g, d);
 				group_free(g);
 				g = NULL;
@@ -661,10 +666,10 @@ static void *worker_main(void *arg)
 	k->x.count = count_on ? count_ctx_new() : NULL;
 	while (!__atomic_load_n(&S.stop, __ATOMIC_ACQUIRE)) {
 		uint64_t seen = __atomic_load_n(&S.seq, __ATOMIC_ACQUIRE), until = ~0ull;
-		bool idle = true, fresh;
+		bool idle = true, fresh, crowded = false;
 
 		if (!k->n || (k->grow && k->n < MAX_RESIDENT)) {
-			struct isa_group *g = take(&fresh);
+			struct isa_group *g = take(&fresh, &crowded);
 
 			k->grow = 0;
 			if (g && seat(g, fresh))
@@ -722,7 +727,7 @@ static void *worker_main(void *arg)
 			continue;
 		/* Nothing but sleepers, or nothing at all. Another workgroup may be waiting. */
 		if (k->grow && k->n < MAX_RESIDENT) {
-			struct isa_group *g = take(&fresh);
+			struct isa_group *g = take(&fresh, &crowded);
 
 			k->grow = 0;
 			if (g && seat(g, fresh))
@@ -732,7 +737,12 @@ static void *worker_main(void *arg)
 				continue;
 			}
 		}
-		rest(k, seen, k->n ? until : ~0ull);
+		/* Another process does not say when it leaves a place. */
+		if (crowded && share_active() && vgpu_clock_ns() + CROWDED_NS < until)
+			until = vgpu_clock_ns() + CROWDED_NS;
+		else if (!k->n)
+			until = ~0ull;
+		rest(k, seen, until);
 	}
 	/* Kept as data, should the device start again. */
 	while (k->n)

@@ -25,6 +25,8 @@
 
 bool share_joined;
 const struct share_page *share_page;
+uint64_t (*share_seats)[SHARE_SIMDS][SHARE_SLOTS];
+uint32_t share_number;
 struct share_handlers share_handlers;
 
 static struct {
@@ -279,6 +281,7 @@ static void leave(void)
 	if (share_page)
 		rawsys2(SYS_munmap, share_page, SHARE_PAGE_SIZE);
 	share_page = NULL;
+	share_seats = NULL;
 	share_joined = false;
 }
 
@@ -313,6 +316,7 @@ static int map_page(int fd)
 		return (int)r;
 	p = (struct share_page *)r;
 	share_page = p;
+	share_seats = p->seat;
 	vgpu_clock_share(p->clock_base, &p->clock_ahead);
 	return 0;
 }
@@ -354,6 +358,7 @@ static int join_locked(void)
 		goto out;
 	}
 	s.a[0] = m.a[0];
+	share_number = (uint32_t)m.a[0];
 	s.a[1] = m.a[1];
 	err = transact(C.slow_fd, &s, -1, NULL, NULL, NULL, NULL);
 	if (err)

@@ -12,10 +12,10 @@
 
 #include "device.h"
 
-#define SHARE_VERSION   1
+#define SHARE_VERSION   2
 #define SHARE_ARGS      6
 #define SHARE_DATA_MAX  60000
-#define SHARE_PAGE_SIZE 4096
+#define SHARE_PAGE_SIZE 16384
 
 enum share_op {
 	/* Of a connection. */
@@ -118,7 +118,20 @@ struct share_turn {
 };
 enum share_act { SHARE_WAIT, SHARE_ENTER, SHARE_LEAVE };
 
-/* Shared memory; the daemon writes, but for clock_ahead. Plain loads: every word stands alone. */
+/* The wave slots of the machine (cp/place.c). A word is 0 or one wave's, with all that the wave keeps
+ * of its SIMD and CU, so a client takes one with a single exchange and can leave nothing half done;
+ * the daemon clears those of a client that is gone. */
+#define SHARE_WGPS  20
+#define SHARE_SIMDS 4  /* of a WGP */
+#define SHARE_SLOTS 16 /* of a SIMD */
+enum {
+	SHARE_SEAT_REGS = 32, /* bits 42:32, registers of the SIMD's file */
+	SHARE_SEAT_LDS = 44,  /* bits 51:44, 512 bytes each, with the workgroup's first wave */
+	SHARE_SEAT_HALF = 52, /* in which CU's LDS */
+};
+
+/* Shared memory; the daemon writes, but for clock_ahead and the seats. Plain loads: every word stands
+ * alone. */
 struct share_page {
 	uint64_t clock_base;  /* CLOCK_MONOTONIC of the device's zero */
 	uint64_t clock_ahead; /* of a virtual clock; moved by whoever skips time */
@@ -129,6 +142,8 @@ struct share_page {
 	uint32_t smi_streams;
 	uint32_t files_shared; /* DRM files that a second process has */
 	uint32_t clients;
+	uint64_t seat[SHARE_WGPS][SHARE_SIMDS][SHARE_SLOTS]; /* client [31:0], and SHARE_SEAT_* */
 };
+_Static_assert(sizeof(struct share_page) <= SHARE_PAGE_SIZE, "one mapping");
 
 #endif

@@ -26,6 +26,9 @@ int share_join(void);
 void share_after_fork(void);
 extern bool share_joined; /* this address space is a client, or was one until the daemon went */
 extern const struct share_page *share_page;
+/* The wave slots, which clients write themselves, and whose word in them this process is. */
+extern uint64_t (*share_seats)[SHARE_SIMDS][SHARE_SLOTS];
+extern uint32_t share_number;
 static inline bool share_active(void)
 {
 	return __builtin_expect(share_joined, 0);
