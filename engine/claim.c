@@ -78,7 +78,7 @@ static const struct layout *weight_layout(struct claim *c, const struct tensor *
 	else if (w->ne[0] % 8 || layout_bytes(l, w->ne[0], w->ne[1], &bytes) < 0)
 		decline(c, "%s: rows of %llu are not whole groups of %u", w->name,
 			(unsigned long long)w->ne[0], l->block > 8 ? l->block : 8);
-	else if (w->ne[0] > UINT32_MAX / 4 || w->ne[1] > UINT32_MAX - KA_MATMUL_GROUP_ROWS)
+	else if (w->ne[0] > UINT32_MAX / 4 || w->ne[1] > UINT32_MAX - KA_MATMUL_WIDE_ROWS)
 		decline(c, "%s: larger than 32-bit indices", w->name);
 	else
 		return l;
@@ -129,23 +129,22 @@ static void claim_matmul(const struct graph *g, const struct node *n, const stru
 {
 	const struct tensor *w = &g->tensors[n->src[0]];
 	const struct layout *l = weight_layout(c, w);
-	uint32_t cols = g->n_tokens;
+	uint32_t cols = g->n_tokens, rows = KA_MATMUL_GROUP_ROWS;
 
 	if (!l)
 		return;
 	/* Four, or sixteen, columns at a time read each weight so much more seldom. */
 	if (g->n_tokens > KA_MATMUL_COLUMNS &&
-	    take(c, k, "matmul", sizeof(struct ka_matmul), "matmul_%s_x16", l->name))
+	    take(c, k, "matmul", sizeof(struct ka_matmul), "matmul_%s_x16", l->name)) {
 		cols = round_up(cols, KA_MATMUL_WIDE) / KA_MATMUL_WIDE;
-	else if (g->n_tokens > 1 &&
-		 take(c, k, "matmul", sizeof(struct ka_matmul), "matmul_%s_x4", l->name))
+		rows = KA_MATMUL_WIDE_ROWS;
+	} else if (g->n_tokens > 1 &&
+		   take(c, k, "matmul", sizeof(struct ka_matmul), "matmul_%s_x4", l->name))
 		cols = round_up(cols, KA_MATMUL_COLUMNS) / KA_MATMUL_COLUMNS;
 	else if (!take(c, k, "matmul", sizeof(struct ka_matmul), "matmul_%s", l->name))
 		return;
-	shape(c,
-	      round_up(w->ne[1], KA_MATMUL_GROUP_ROWS) / KA_MATMUL_GROUP_ROWS * 32 *
-		      KA_MATMUL_WAVES,
-	      cols, 1, 32 * KA_MATMUL_WAVES);
+	shape(c, round_up(w->ne[1], rows) / rows * 32 * KA_MATMUL_WAVES, cols, 1,
+	      32 * KA_MATMUL_WAVES);
 }
 
 static void claim_headnorm_rope(const struct graph *g, const struct node *n,
@@ -175,7 +174,7 @@ static void claim_attn(const struct graph *g, const struct node *n, const struct
 		       struct claim *c)
 {
 	const struct tensor *kc = &g->tensors[n->src[1]], *vc = &g->tensors[n->src[2]];
-	uint32_t heads = n->u[0], kv = n->u[1], hd = n->u[2];
+	uint32_t heads = n->u[0], kv = n->u[1], hd = n->u[2], tiles = g->n_tokens;
 
 	if (hd != 64 && hd != 128)
 		decline(c, "heads of %u: there are kernels for 64 and 128", hd);
@@ -184,9 +183,14 @@ static void claim_attn(const struct graph *g, const struct node *n, const struct
 	else if (kc->bytes > UINT32_MAX || vc->bytes > UINT32_MAX)
 		decline(c, "a cache of %llu bytes is beyond 32-bit offsets",
 			(unsigned long long)kc->bytes);
-	else if (vector_ok(c, kc, kc->ne[0]) && vector_ok(c, vc, vc->ne[0]) &&
-		 take(c, k, "attn", sizeof(struct ka_attn), "attn_h%u", hd))
-		shape(c, heads / kv * 32 * KA_ATTN_WAVES, kv, g->n_tokens, 32 * KA_ATTN_WAVES);
+	else if (!vector_ok(c, kc, kc->ne[0]) || !vector_ok(c, vc, vc->ne[0]))
+		return;
+	else if (g->n_tokens > 1 && take(c, k, "attn", sizeof(struct ka_attn), "attn_h%u_x8", hd))
+		tiles = round_up(tiles, KA_ATTN_WIDE) / KA_ATTN_WIDE;
+	else
+		take(c, k, "attn", sizeof(struct ka_attn), "attn_h%u", hd);
+	if (c->kernel[0])
+		shape(c, heads / kv * 32 * KA_ATTN_WAVES, kv, tiles, 32 * KA_ATTN_WAVES);
 }
 
 static void claim_binary(const struct graph *g, const struct node *n, const struct claim_kernels *k,

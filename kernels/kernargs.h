@@ -81,7 +81,8 @@ struct ka_kv_store { /* grid: x covers width, y tokens */
 	uint32_t width, pad;
 };
 
-struct ka_attn { /* grid: x heads per KV head, y KV heads, z tokens; 128 work-items per group */
+struct ka_attn { /* grid: x heads per KV head, y KV heads, z tokens (_x8: eights of them); 128
+		  * work-items per group */
 	KA_PTR(const struct ka_step) step;
 	KA_PTR(const float) q;
 	KA_PTR(const float) kc;
@@ -119,8 +120,10 @@ _Static_assert(sizeof(struct ka_copy) == 24, "ka_copy");
 #define KA_MATMUL_WAVE_ROWS  4
 #define KA_MATMUL_GROUP_ROWS (KA_MATMUL_WAVES * KA_MATMUL_WAVE_ROWS)
 #define KA_MATMUL_COLUMNS    4  /* of the _x4 kernels */
-#define KA_MATMUL_WIDE       16 /* of the _x16 kernels */
+#define KA_MATMUL_WIDE       16 /* of the _x16 kernels, whose waves share rows */
+#define KA_MATMUL_WIDE_ROWS  64
 #define KA_ATTN_WAVES        4
+#define KA_ATTN_WIDE         8 /* tokens of the _x8 kernels */
 
 _Static_assert(sizeof(struct ka_step) == 32, "ka_step");
 _Static_assert(sizeof(struct ka_done) == 16, "ka_done");

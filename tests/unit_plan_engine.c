@@ -300,7 +300,7 @@ static void check_segments(const struct plan_graph *pg)
 
 Test(plan, hazards_have_barriers_and_others_have_none)
 {
-	static const char *const some[] = {"silu_mul", "attn_h64", "rmsnorm"};
+	static const char *const some[] = {"silu_mul", "attn", "rmsnorm"};
 
 	for (unsigned d = 0; d < 2; d++) {
 		struct fixture f = make(demos[2], 16, true, d ? some : NULL, d ? 3 : 0);

@@ -361,6 +361,7 @@ Test(kernels, matmul_columns, .timeout = 120)
 		matmul(types[i], 512, 18, 4, 3); /* a column that is not live, groups not full */
 		matmul(types[i], 512, 18, 7, 6);
 		matmul(types[i], 512, 35, 35, 33);
+		matmul(types[i], 1024, 131, 17, 17); /* several groups both ways */
 		for (uint32_t live = 1; live <= 16; live += 5)
 			matmul(types[i], 256, 5, 16, live);
 		if (quant_type(types[i])->block < 256) {
@@ -490,35 +491,47 @@ Test(kernels, kv_store, .timeout = 60)
 
 /* Positions around the tile of 32 keys and the round of four tiles; rows beyond are never read:
  * they hold NaN. */
+static void attention(unsigned i, uint32_t n, uint32_t live, const int32_t *pos)
+{
+	uint32_t hd = i & 1 ? 128 : 64, kv = 2, heads = i & 2 ? 6 : 2;
+	char name[32];
+	struct rig r;
+
+	rng_state = 700 + i;
+	rig_up(&r, n, 304);
+	r.live = live;
+	r.node.op = OP_ATTN;
+	r.node.u[0] = heads;
+	r.node.u[1] = kv;
+	r.node.u[2] = hd;
+	r.node.src[0] = add_tensor(&r, TENSOR_ACTIVATION, TYPE_F32, heads * hd, n, NULL);
+	fill_random(&r, r.node.src[0], i & 2 ? 6.0f : 1.0f);
+	for (int k = 1; k < 3; k++) {
+		float *f = random_floats(300 * kv * hd, 1.0f);
+
+		r.node.src[k] = add_tensor(&r, TENSOR_KV, TYPE_F32, kv * hd, 304, NULL);
+		fill(&r, r.node.src[k], f, 300 * kv * hd * 4);
+		free(f);
+	}
+	r.node.src[3] = add_tensor(&r, TENSOR_INPUT, TYPE_I32, n, 1, NULL);
+	fill(&r, r.node.src[3], pos, live * sizeof(*pos));
+	r.node.dst = add_tensor(&r, TENSOR_ACTIVATION, TYPE_F32, heads * hd, n, NULL);
+	snprintf(name, sizeof(name), "attn_h%u%s", hd, n > 1 ? "_x8" : "");
+	check(&r, name, NULL, 1e-5);
+	rig_down(&r);
+}
+
+/* One token, and eight at a time, of which some see keys that others do not. */
 Test(kernels, attention, .timeout = 120)
 {
 	static const int32_t pos[9] = {0, 1, 30, 31, 32, 127, 128, 200, 299};
+	static const int32_t last[3] = {297, 298, 299};
 
 	for (unsigned i = 0; i < 4; i++) {
-		uint32_t hd = i & 1 ? 128 : 64, kv = 2, heads = i & 2 ? 6 : 2;
-		struct rig r;
-
-		rng_state = 700 + i;
-		rig_up(&r, 10, 304);
-		r.live = 9;
-		r.node.op = OP_ATTN;
-		r.node.u[0] = heads;
-		r.node.u[1] = kv;
-		r.node.u[2] = hd;
-		r.node.src[0] = add_tensor(&r, TENSOR_ACTIVATION, TYPE_F32, heads * hd, 10, NULL);
-		fill_random(&r, r.node.src[0], i & 2 ? 6.0f : 1.0f);
-		for (int k = 1; k < 3; k++) {
-			float *f = random_floats(300 * kv * hd, 1.0f);
-
-			r.node.src[k] = add_tensor(&r, TENSOR_KV, TYPE_F32, kv * hd, 304, NULL);
-			fill(&r, r.node.src[k], f, 300 * kv * hd * 4);
-			free(f);
-		}
-		r.node.src[3] = add_tensor(&r, TENSOR_INPUT, TYPE_I32, 10, 1, NULL);
-		fill(&r, r.node.src[3], pos, sizeof(pos));
-		r.node.dst = add_tensor(&r, TENSOR_ACTIVATION, TYPE_F32, heads * hd, 10, NULL);
-		check(&r, i & 1 ? "attn_h128" : "attn_h64", NULL, 1e-5);
-		rig_down(&r);
+		attention(i, 10, 9, pos);
+		attention(i, 3, 3, last);
+		for (unsigned t = 0; t < 9; t++)
+			attention(i, 1, 1, &pos[t]);
 	}
 }
 
