@@ -20,7 +20,7 @@
 #include "engine/plan.h"
 #include "queues/device.h"
 
-#define ENGINE_BATCH 16u /* tokens per step of a prompt, unless asked otherwise */
+#define ENGINE_BATCH 32u /* tokens per step of a prompt, unless asked otherwise */
 
 struct engine;
 

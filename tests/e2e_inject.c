@@ -8,12 +8,12 @@
 
 #include "tests/shell.h"
 
-/* A prompt of two steps: sixteen tokens and one. */
-#define PROMPT 17
+/* A prompt of two steps: thirty-two tokens and one. */
+#define PROMPT 33
 #define RUN                                                                                        \
 	"run -m data/demo/story-4m-q4_k_m.gguf --ids "                                             \
-	"1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17 -n 2 --ledger %s/ledger --load pread "          \
-	"--copy sdma --staging 1"
+	"1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,"  \
+	"33 -n 2 --ledger %s/ledger --load pread --copy sdma --staging 1"
 
 /* Runs this short are over before compiled code is worth its while. */
 static void setup(void)

@@ -305,7 +305,7 @@ Test(engine, ledger_equals_the_plan, .timeout = 60)
 
 Test(engine, bad_steps_are_refused_and_run_nothing, .timeout = 60)
 {
-	struct engine_opts o = {.n_ctx = 32};
+	struct engine_opts o = {.n_ctx = 32, .batch = 16};
 	const float *logits = NULL;
 	int32_t ids[17] = {1, 2, 3}, bad = 2048, negative = -1;
 	struct run r;
