@@ -230,12 +230,12 @@ static void compile_one(struct jit_kernel *k)
 	J.stats.refused += !!r;
 	J.stats.compile_ns += now_ns() - t0;
 	if (getenv("VGPU_JIT_LOG"))
-		fprintf(stderr, "jit: 0x%lx %u insns %u blocks: %s %s in %.3f s\n", k->entry,
-			k->cfg.n_insns, k->cfg.n_blocks,
+		fprintf(stderr, "jit: 0x%lx %u insns %u blocks: %s %s in %.3f s at 0x%lx\n",
+			k->entry, k->cfg.n_insns, k->cfg.n_blocks,
 			r        ? "refused"
 			: cached ? "cached"
 				 : "compiled",
-			r ? k->why : "", (double)(now_ns() - t0) * 1e-9);
+			r ? k->why : "", (double)(now_ns() - t0) * 1e-9, (uintptr_t)k->fn);
 	/* Release: pairs with the acquire load in jit_run(). */
 	__atomic_store_n(&k->state, r ? REFUSED : READY, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&J.done);
