@@ -385,6 +385,22 @@ Test(run, nothing_stays_at_exit)
 }
 
 /* The counters count. (BXFI_MAP: Criterion's, of a test that runs a test program.) */
+/* An interrupt in the middle: text, report and ledger up to there, nothing left on the device, and whoever
+ * waits is told. */
+Test(run, an_interrupt_ends_in_order)
+{
+	struct result r = shell("VGPU_SET=jit=0 timeout --preserve-status -k 60 -s INT 2 " BAREWAVE
+				" run --device=virt -m data/demo/story-4m-q8_0.gguf -p Once -n 500"
+				" --ignore-eos --ledger %s/l 2>&1",
+				dir);
+
+	cr_expect_eq(r.status, 130, "status %d: %s", r.status, r.out);
+	cr_expect(strstr(r.out, "stopped: interrupted"), "%s", r.out);
+	cr_expect_null(strstr(r.out, "barewave:"), "%s", r.out);
+	free(r.out);
+	expect(0, "weights ", BAREWAVE " mem --ledger %s/l", dir);
+}
+
 Test(run, what_stays_is_counted)
 {
 	json_t *o = stats(0, "vgpu -- env -u BXFI_MAP build/tests/virt_driver"
@@ -523,7 +539,7 @@ Test(run, placement_changes_nothing_but_addresses)
 		"--align 'transient:*=4096' --align weights=2M",
 		"--va-seed 7 --guard both --quarantine all --poison 0xff --strict-footprint",
 		"--redzone 256 --poison 0x7f",
-		"--place weights=userptr --place kv=userptr,uncached --place ring=userptr --copy sdma",
+		"--place weights=userptr --place kv=userptr,uncached --place ring=userptr",
 		"--place kv=uncached --place weights=vram,random --place io=fine",
 	};
 	struct result want = shell(BAREWAVE " run --device=virt -m data/demo/story-4m-q8_0.gguf"

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,6 +72,7 @@ struct run {
 	/* result */
 	const char *stop;
 	uint64_t prompt_ns, write_ns, load_ns;
+	uint32_t n_read; /* of the prompt: all, unless interrupted */
 	uint32_t n_written;
 	uint32_t n_steps; /* timed in write_ns; the first token comes from the prompt's logits */
 };
@@ -105,6 +107,28 @@ static int emit_token(struct run *r, int32_t id, bool written)
 		    written);
 }
 
+/* ---- stopping ---- */
+
+static volatile sig_atomic_t interrupted;
+
+static void note_interrupt(int sig)
+{
+	(void)sig;
+	interrupted = 1;
+}
+
+/* The first SIGINT ends the text after the step under way: the report, the ledger and an orderly end
+ * follow. The second one is the system's. */
+static void catch_interrupt(void)
+{
+	const struct sigaction sa = {.sa_handler = note_interrupt, .sa_flags = SA_RESETHAND};
+	struct sigaction before;
+
+	/* Not where somebody (nohup, a shell's background) wants it ignored. */
+	if (!sigaction(SIGINT, NULL, &before) && before.sa_handler == SIG_DFL)
+		sigaction(SIGINT, &sa, NULL);
+}
+
 /* ---- evaluation ---- */
 
 /* Ids [from, to) through the engine; *last is the last position's row. */
@@ -113,7 +137,7 @@ static int evaluate(struct run *r, uint32_t from, uint32_t to, const float **las
 	const uint32_t vocab = r->model->hp.n_vocab;
 	char err[512];
 
-	while (from < to) {
+	while (from < to && !interrupted) {
 		uint32_t n = to - from < r->engine.batch ? to - from : r->engine.batch;
 		uint32_t rows = r->o.all_logits ? n : 1;
 		const float *logits = NULL;
@@ -130,6 +154,8 @@ static int evaluate(struct run *r, uint32_t from, uint32_t to, const float **las
 			return tool_fail("%s: %s", r->logits_path, strerror(errno));
 		*last = logits + (size_t)(rows - 1) * vocab;
 		from += n;
+		if (from <= r->o.n_prompt)
+			r->n_read = from;
 	}
 	return TOOL_OK;
 }
@@ -151,7 +177,7 @@ static int generate(struct run *r)
 	r->prompt_ns = tool_now_ns() - start;
 	start = tool_now_ns();
 	r->stop = "length";
-	while (!rc && r->n_written < r->n_tokens) {
+	while (!rc && !interrupted && r->n_written < r->n_tokens) {
 		int32_t id;
 
 		if (sampler_next(r->sampler, last, &id, err, sizeof(err))) {
@@ -174,6 +200,8 @@ static int generate(struct run *r)
 		rc = evaluate(r, r->n_ids - 1, r->n_ids, &last);
 		r->n_steps++;
 	}
+	if (interrupted)
+		r->stop = "interrupted";
 	r->write_ns = tool_now_ns() - start;
 	if (!rc)
 		rc = emit(r, tokenizer_stream_flush(&r->stream, r->piece, r->piece_cap), true);
@@ -239,8 +267,8 @@ static int report_text(const struct run *r)
 	for (unsigned i = 0; r->engine.declined(r->engine.self, i, &node, &reason); i++)
 		printf("  on the CPU: %s: %s\n", node, reason);
 	printf("load %.2f s; prompt %u tokens in %.2f s, %.1f tokens/s; text %u tokens in %.2f s",
-	       (double)r->load_ns / 1e9, r->o.n_prompt, (double)r->prompt_ns / 1e9,
-	       rate(r->o.n_prompt, r->prompt_ns), r->n_written, (double)r->write_ns / 1e9);
+	       (double)r->load_ns / 1e9, r->n_read, (double)r->prompt_ns / 1e9,
+	       rate(r->n_read, r->prompt_ns), r->n_written, (double)r->write_ns / 1e9);
 	if (r->n_steps)
 		printf(", %.1f tokens/s", rate(r->n_steps, r->write_ns));
 	printf("; stopped: %s\n", r->stop);
@@ -312,7 +340,7 @@ static int report_json(const struct run *r)
 	json_object_set_new(o, "prompt_seconds", json_real((double)r->prompt_ns / 1e9));
 	json_object_set_new(o, "text_seconds", json_real((double)r->write_ns / 1e9));
 	json_object_set_new(o, "prompt_tokens_per_second",
-			    json_real(rate(r->o.n_prompt, r->prompt_ns)));
+			    json_real(rate(r->n_read, r->prompt_ns)));
 	json_object_set_new(o, "tokens_per_second",
 			    r->n_steps ? json_real(rate(r->n_steps, r->write_ns)) : json_null());
 	return tool_print_json(o);
@@ -617,9 +645,16 @@ static int run(const struct command *self, int argc, char **argv)
 	};
 	int rc = parse(self, &r, argc, argv);
 
-	if (!rc)
+	if (!rc) {
+		catch_interrupt();
 		rc = execute(self, &r);
+	}
 	run_free(&r);
+	/* Everything is returned; whoever waits for this process is told what ended it. */
+	if (interrupted && !rc && !fflush(NULL)) {
+		signal(SIGINT, SIG_DFL);
+		raise(SIGINT);
+	}
 	return rc;
 }
 
