@@ -183,6 +183,21 @@ Test(tools, vgpu_passes_on_status_and_arguments)
 
 /* Each run makes a tree of files for its device and sweeps those of dead ones: a live one is never
  * taken for dead, however many start at once. */
+/* The log has each refused call, with its arguments and what would have been taken. */
+Test(tools, vgpu_logs_why)
+{
+	struct result r =
+		shell("env -u BXFI_MAP " BAREWAVE
+		      " vgpu --log %s/log -- build/tests/virt_exec --color=never"
+		      " --filter '*/@(through_a_socket|dmabuf_file)' 2>&1 >/dev/null; cat %s/log",
+		      dir, dir);
+
+	cr_expect(strstr(r.out, "refused: ioctl kfd0 GET_VERSION"), "%s", r.out);
+	cr_expect(strstr(r.out, ": -EBADF: the descriptor is of another process"), "%s", r.out);
+	cr_expect(strstr(r.out, "refused: mmap dmabuf"), "%s", r.out);
+	free(r.out);
+}
+
 Test(tools, vgpu_many_at_once)
 {
 	expect(0, "120 2\n",

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "kfd/internal.h"
+#include "kfd/why.h"
 #include "testdata.h"
 #include "drm/sysfs.h"
 
@@ -282,4 +283,17 @@ Test(sysfs, topology)
 	}
 	cr_expect(strstr(t.bank, "heap_type 1\nsize_in_bytes 68719476736\n"), "%s", t.bank);
 	cr_expect_null(strstr(t.properties, "capability2"));
+}
+
+/* What the log says of a refusal: something of each kind of call that a stranger gets wrong first. */
+Test(vgpu_kfd, refusals_in_words)
+{
+	cr_expect(strstr(kfd_why(KFD_NR_ACQUIRE_VM, EBUSY), "another file"));
+	cr_expect(strstr(kfd_why(KFD_NR_CREATE_QUEUE, EINVAL), "power of two"));
+	cr_expect(strstr(kfd_why(KFD_NR_MAP_MEMORY_TO_GPU, ENOMEM), "handle"));
+	cr_expect(strstr(kfd_why(KFD_NR_SVM, EBADF), "another process"));
+	cr_expect(strstr(kfd_why(0x77, ENOTTY), "no call of that number"));
+	cr_expect_null(kfd_why(KFD_NR_GET_VERSION, EINVAL));
+	cr_expect(strstr(kfd_why_mmap(KFD_MMAP_TYPE_DOORBELL | 4096), "8192 bytes"));
+	cr_expect(strstr(kfd_why_mmap(0), "render node"));
 }

@@ -21,6 +21,7 @@ static const char help[] =
 	"  --trap            does without libc: for programs that are linked statically or enter\n"
 	"                    the kernel by themselves; seccomp sends their calls to the device\n"
 	"  --trace FILE      writes every call the device answers (VGPU_TRACE)\n"
+	"  --log FILE        writes what dmesg would say, and why calls were refused (VGPU_LOG)\n"
 	"  --fidelity        at exit, prints on stderr what ran exactly, approximately, or not at "
 	"all;\n"
 	"                    everything is interpreted (docs/prof.md)\n"
@@ -155,19 +156,13 @@ static char **shared_argv(const char *name, const char *act, bool any_user, char
 static int run(const struct command *self, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"config", required_argument, NULL, 'c'},
-		{"set", required_argument, NULL, 's'},
-		{"trace", required_argument, NULL, 't'},
-		{"fidelity", no_argument, NULL, 'f'},
-		{"check", required_argument, NULL, 'C'},
-		{"help", no_argument, NULL, 'h'},
-		{"shared", optional_argument, NULL, 'S'},
-		{"daemon", no_argument, NULL, 'D'},
-		{"status", no_argument, NULL, 'Q'},
-		{"stop", no_argument, NULL, 'X'},
-		{"any-user", no_argument, NULL, 'U'},
-		{"trap", no_argument, NULL, 'T'},
-		{NULL, 0, NULL, 0},
+		{"config", required_argument, NULL, 'c'}, {"set", required_argument, NULL, 's'},
+		{"trace", required_argument, NULL, 't'},  {"log", required_argument, NULL, 'l'},
+		{"fidelity", no_argument, NULL, 'f'},     {"check", required_argument, NULL, 'C'},
+		{"help", no_argument, NULL, 'h'},         {"shared", optional_argument, NULL, 'S'},
+		{"daemon", no_argument, NULL, 'D'},       {"status", no_argument, NULL, 'Q'},
+		{"stop", no_argument, NULL, 'X'},         {"any-user", no_argument, NULL, 'U'},
+		{"trap", no_argument, NULL, 'T'},         {NULL, 0, NULL, 0},
 	};
 	const char *shared = NULL, *act = NULL;
 	int o, rc = TOOL_OK;
@@ -189,6 +184,9 @@ static int run(const struct command *self, int argc, char **argv)
 			break;
 		case 't':
 			rc = set_env("VGPU_TRACE", optarg);
+			break;
+		case 'l':
+			rc = set_env("VGPU_LOG", optarg);
 			break;
 		case 'f':
 			fidelity = true;

@@ -79,6 +79,7 @@ const char *vgpu_rule_text(enum vgpu_rule r);
 
 /* One line to the device log (VGPU_LOG=FILE, default none), the way dmesg would have it. */
 void vgpu_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+bool vgpu_log_on(void); /* VGPU_LOG names a file */
 /* A report for the person running it: device log and stderr. */
 void vgpu_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Appends a report of the kind `what` to the file path, past the hooks, and frees it; NULL: there was

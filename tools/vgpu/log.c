@@ -14,6 +14,7 @@
 #include "vm/rawsys.h"
 
 static int log_fd = -1;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void log_open(void)
 {
@@ -30,7 +31,6 @@ static void log_open(void)
 
 static void emit(bool err, const char *fmt, va_list ap)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	char buf[1024];
 	uint64_t t = vgpu_clock_ns();
 	int head, n;
@@ -55,6 +55,12 @@ static void emit(bool err, const char *fmt, va_list ap)
 
 		rawsys3(SYS_writev, 2, iov, 2);
 	}
+}
+
+bool vgpu_log_on(void)
+{
+	pthread_once(&once, log_open);
+	return log_fd >= 0;
 }
 
 void vgpu_log(const char *fmt, ...)

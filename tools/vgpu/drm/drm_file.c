@@ -644,6 +644,11 @@ static unsigned ksize(unsigned nr)
 	return 0;
 }
 
+bool drm_has(unsigned nr)
+{
+	return ksize(nr) != 0;
+}
+
 /* drm_ioctl(): the type letter is checked, sizes are extended and cut, and what the caller's
  * direction bits say decides the copies. */
 long drm_ioctl(struct drm_file *f, unsigned cmd, void *arg)

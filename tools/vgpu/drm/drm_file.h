@@ -44,6 +44,7 @@ void drm_get(struct drm_file *f);
  * child's device, with its handles; the GPU mappings and the compute VM stay the parent's. */
 void drm_inherited(struct drm_file *f);
 void drm_put(struct drm_file *f);
+bool drm_has(unsigned nr); /* an ioctl of this number is one of the device's */
 long drm_ioctl(struct drm_file *f, unsigned cmd, void *arg);
 
 struct vma_backing;

@@ -126,6 +126,7 @@ HOOK int ioctl(int fd, unsigned long cmd, ...)
 	if (r >= 0 && changes(v, (unsigned)cmd))
 		vgpu_changed();
 	trace_ioctl(v, (unsigned)cmd, arg, r, false);
+	log_refused_ioctl(v, (unsigned)cmd, arg, r);
 	vfile_put(v);
 	if (r < 0) {
 		errno = (int)-r;

@@ -116,6 +116,12 @@ static void *any_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t
 							   : trace_addr((uintptr_t)p));
 				errno = saved;
 			}
+			if (p == MAP_FAILED) {
+				int saved = errno;
+
+				log_refused_mmap(v, len, prot, off, saved);
+				errno = saved;
+			}
 			vfile_put(v);
 			return p;
 		}

@@ -18,6 +18,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "drm/drm_file.h"
+#include "kfd/why.h"
 #include "ownfd.h"
 #include "vm/rawsys.h"
 
@@ -78,6 +80,8 @@ static char *slot(void)
 	return ring[next++ % 8];
 }
 
+static _Thread_local bool in_full; /* addresses as they are: for the log */
+
 /* Names a range; an address inside a named range is that name plus its offset. */
 static const char *name_range(uint64_t addr, uint64_t len)
 {
@@ -86,6 +90,10 @@ static const char *name_range(uint64_t addr, uint64_t len)
 
 	if (!addr)
 		return "0";
+	if (in_full) {
+		snprintf(s, 48, "0x%llx", (unsigned long long)addr);
+		return s;
+	}
 	pthread_mutex_lock(&lock);
 	for (i = 0; i < n_names; i++) {
 		if (addr >= names[i].start && addr < names[i].end)
@@ -347,4 +355,46 @@ void trace_ioctl(const struct vfile *v, unsigned cmd, const void *arg, long ret,
 	drm_args(nr, (uintptr_t)arg, _IOC_SIZE(cmd), args, sizeof(args));
 	trace_line("ioctl %s 0x%02x(0x%08x) %s = %s", trace_file(v), nr, cmd, args,
 		   trace_result(ret));
+}
+
+/* Calls that were interrupted, or found nothing yet, are not refused. */
+static bool is_refusal(long ret)
+{
+	return ret < 0 && ret > -4096 && ret != -EINTR && ret != -EAGAIN;
+}
+
+void log_refused_ioctl(const struct vfile *v, unsigned cmd, const void *arg, long ret)
+{
+	unsigned nr = _IOC_NR(cmd);
+	const char *name = NULL, *why = NULL;
+	char args[512] = "", number[16];
+
+	if (!is_refusal(ret) || !vgpu_log_on())
+		return;
+	if (v->kind == VFILE_KFD) {
+		name = nr < KFD_NR_END ? kfd_names[nr] : NULL;
+		why = kfd_why(nr, (int)-ret);
+		in_full = true;
+		kfd_args(nr, (uintptr_t)arg, _IOC_SIZE(cmd), args, sizeof(args));
+		in_full = false;
+	} else if (v->kind == VFILE_DRM) {
+		drm_args(nr, (uintptr_t)arg, _IOC_SIZE(cmd), args, sizeof(args));
+		if (!drm_has(nr))
+			why = "this device has the render node's buffers (GEM, PRIME, VA) and "
+			      "INFO, and no "
+			      "command submission";
+	}
+	snprintf(number, sizeof(number), "0x%02x", nr);
+	vgpu_log("refused: ioctl %s %s %s: %s%s%s", trace_file(v), name ? name : number, args,
+		 trace_result(ret), why ? ": " : "", why ? why : "");
+}
+
+void log_refused_mmap(const struct vfile *v, size_t len, int prot, int64_t off, int err)
+{
+	if (!vgpu_log_on())
+		return;
+	vgpu_log("refused: mmap %s, %zu bytes, protection %d, offset 0x%llx: %s%s%s", trace_file(v),
+		 len, prot, (unsigned long long)off, trace_result(-err),
+		 v->kind == VFILE_KFD ? ": " : "",
+		 v->kind == VFILE_KFD ? kfd_why_mmap((uint64_t)off) : "");
 }
