@@ -297,3 +297,40 @@ Test(vgpu_kfd, refusals_in_words)
 	cr_expect(strstr(kfd_why_mmap(KFD_MMAP_TYPE_DOORBELL | 4096), "8192 bytes"));
 	cr_expect(strstr(kfd_why_mmap(0), "render node"));
 }
+
+static void collect_ip(void *ctx, enum sysfs_kind kind, const char *path, const char *text,
+		       size_t len)
+{
+	char *to = ctx;
+	const char *at = strstr(path, "/ip_discovery/die/0/");
+
+	if (at && kind != SYSFS_DIR)
+		sprintf(to + strlen(to), "%s %.*s%s", at + 20, (int)len, text,
+			kind == SYSFS_LINK ? "\n" : "");
+}
+
+/* Blocks by their number, and a name for each. */
+Test(sysfs, ip_discovery)
+{
+	static const char *const want[] = {
+		"11/0/hw_id 11\n",
+		"11/0/major 11\n",
+		"11/0/minor 5\n",
+		"11/0/revision 1\n",
+		"42/0/major 6\n",
+		"42/0/minor 1\n",
+		"GC 11\n",
+		"SDMA0 42\n",
+		"NBIF 108\n",
+		"108/0/major 7\n",
+		"108/0/minor 11\n",
+		"11/0/harvest 0x0\n",
+		"11/0/num_instance 0\n",
+	};
+	char text[4096] = "";
+
+	configure(40, 128ull << 30, 64ull << 30);
+	sysfs_generate(SYSFS_DRM, collect_ip, text);
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+		cr_expect(strstr(text, want[i]), "no %s in\n%s", want[i], text);
+}

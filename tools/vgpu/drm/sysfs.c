@@ -364,6 +364,51 @@ static void pci_config(struct out *o, const char *pci)
 	o->emit(o->ctx, SYSFS_FILE, path, (const char *)c, sizeof(c));
 }
 
+/* The blocks that a client picks packets and registers by, as amdgpu_discovery.c lays out the tree.
+ * Its table comes from the device's own memory: of what no public text tells for this chip (the
+ * other blocks, num_ips, base addresses) there is no file. NBIF's revision is the one between those
+ * that the driver lists for the chip before and the one after. */
+static void ip_discovery(struct out *o, const char *pci)
+{
+	static const struct {
+		unsigned id, major, minor, revision;
+		const char *name;
+	} ip[] = {{11, 11, 5, 1, "GC"}, {42, 6, 1, 1, "SDMA0"}, {108, 7, 11, 1, "NBIF"}};
+	static const char *const dirs[] = {"", "/die", "/die/0"};
+	char at[160], path[200];
+
+	for (unsigned i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/ip_discovery%s", pci, dirs[i]);
+		dir(o, path);
+	}
+	for (unsigned i = 0; i < sizeof(ip) / sizeof(ip[0]); i++) {
+		const struct {
+			const char *name;
+			unsigned value;
+		} f[] = {{"hw_id", ip[i].id},
+			 {"num_instance", 0}, /* this instance's number */
+			 {"major", ip[i].major},
+			 {"minor", ip[i].minor},
+			 {"revision", ip[i].revision}};
+
+		snprintf(at, sizeof(at), "%s/ip_discovery/die/0/%u", pci, ip[i].id);
+		dir(o, at);
+		snprintf(path, sizeof(path), "%s/0", at);
+		dir(o, path);
+		for (unsigned k = 0; k < sizeof(f) / sizeof(f[0]); k++) {
+			begin(o);
+			add(o, "%u\n", f[k].value);
+			end(o, "%s/0/%s", at, f[k].name);
+		}
+		begin(o);
+		add(o, "0x0\n");
+		end(o, "%s/0/harvest", at);
+		snprintf(path, sizeof(path), "%s/ip_discovery/die/0/%s", pci, ip[i].name);
+		snprintf(at, sizeof(at), "%u", ip[i].id);
+		link_to(o, path, at);
+	}
+}
+
 static void pci_device(struct out *o)
 {
 	const struct vgpu_props *p = &vgpu_props;
@@ -406,6 +451,7 @@ static void pci_device(struct out *o)
 		end(o, "%s/%s", pci, mem_info[i]);
 	}
 	pci_config(o, pci);
+	ip_discovery(o, pci);
 	snprintf(path, sizeof(path), "%s/subsystem", pci);
 	link_to(o, path, "../../../../bus/pci");
 	snprintf(path, sizeof(path), "%s/driver", pci);
