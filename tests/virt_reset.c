@@ -133,12 +133,14 @@ IN_CHILD(a_hung_queue, "hang=queue:0,clock=virtual")
 	WANT(EACCES, UPDATE_QUEUE, &u);
 	d.queue_id = other.queue_id;
 	WANT(0, DESTROY_QUEUE, &d);
+	/* The one that hung is being destroyed for ever, and keeps its number. */
+	d.queue_id = q.queue_id;
+	WANT(EBUSY, DESTROY_QUEUE, &d);
+	q = queue_create();
+	TRUE(q.queue_id == 1);
 	d.queue_id = q.queue_id;
 	WANT(0, DESTROY_QUEUE, &d);
 	WANT(EINVAL, DESTROY_QUEUE, &d);
-	q = queue_create();
-	d.queue_id = q.queue_id;
-	WANT(0, DESTROY_QUEUE, &d);
 }
 
 IN_CHILD(an_update_meets_it_first, "hang=queue:0,clock=virtual")

@@ -91,7 +91,7 @@ static void *destroy_thread(void *arg)
 static void debug_queues(struct kfd_ioctl_dbg_trap_args *t, uint32_t id)
 {
 	const uint32_t error = 1u << 30, invalid = 1u << 31;
-	struct kfd_ioctl_create_queue_args q = queue_args();
+	struct kfd_ioctl_create_queue_args q = queue_args(), sdma = queue_args();
 	struct kfd_ioctl_destroy_queue_args d;
 	struct kfd_ioctl_get_queue_wave_state_args ws = {0};
 	uint32_t ids[3], header[4];
@@ -138,6 +138,22 @@ static void debug_queues(struct kfd_ioctl_dbg_trap_args *t, uint32_t id)
 		t->snapshot.snapshot_buf_ptr = (uintptr_t)entries;
 		t->snapshot.num = 2;
 		WANT(0, DBG_TRAP, t);
+		/* The newest first. */
+		TRUE(t->snapshot.num == 2);
+		memcpy(ids, entries[0] + 40, 4);
+		memcpy(ids + 1, entries[1] + 40, 4);
+		TRUE(ids[0] == q.queue_id && ids[1] == id);
+		/* An SDMA queue is one, however its engine was chosen. */
+		sdma.queue_type = KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID;
+		WANT(0, CREATE_QUEUE, &sdma);
+		t->snapshot.num = 1;
+		WANT(0, DBG_TRAP, t);
+		TRUE(t->snapshot.num == 3);
+		memcpy(ids, entries[0] + 40, 4);
+		memcpy(ids + 1, entries[0] + 52, 4);
+		TRUE(ids[0] == sdma.queue_id && ids[1] == KFD_IOC_QUEUE_TYPE_SDMA);
+		d.queue_id = sdma.queue_id;
+		WANT(0, DESTROY_QUEUE, &d);
 	}
 	t->op = KFD_IOC_DBG_TRAP_SUSPEND_QUEUES;
 	memset(t->raw, 0, sizeof(t->raw));

@@ -132,6 +132,8 @@ void dbg_queue_changed(struct kfd_process *p, const struct kfd_queue *q)
 	dbg_lock(d);
 	is_new = !d->queue[q->id].live;
 	d->queue[q->id].live = true;
+	if (is_new)
+		d->queue[q->id].born = ++d->births;
 	*s = (struct dbg_queue_snapshot){
 		.exception_status = is_new ? KFD_EC_MASK(EC_QUEUE_NEW) : s->exception_status,
 		.ring_base_address = q->ring_va,
@@ -154,6 +156,20 @@ void dbg_queue_gone(struct kfd_process *p, const struct kfd_queue *q)
 	dbg_lock(p->dbg);
 	p->dbg->queue[q->id].live = false;
 	dbg_unlock(p->dbg);
+}
+
+int dbg_next_queue(const struct dbg_state *d, uint64_t *born)
+{
+	int best = -1;
+
+	for (int i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++) {
+		if (d->queue[i].live && d->queue[i].born < *born &&
+		    (best < 0 || d->queue[i].born > d->queue[best].born))
+			best = i;
+	}
+	if (best >= 0)
+		*born = d->queue[best].born;
+	return best;
 }
 
 bool dbg_raise(struct kfd_process *p, const struct kfd_queue *q, uint64_t mask,
@@ -254,17 +270,18 @@ static void dbg_subscribe(struct dbg_state *d, uint64_t mask)
 
 static int dbg_query_event(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
 {
-	uint64_t clear = a->event.exception_mask;
+	uint64_t clear = a->event.exception_mask, born = ~0ull;
+	int i;
 
 	a->event.exception_mask = 0;
 	a->event.queue_id = a->event.gpu_id = 0;
-	for (unsigned i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++) {
+	while ((i = dbg_next_queue(d, &born)) >= 0) {
 		struct dbg_queue_snapshot *s = &d->queue[i].s;
 
-		if (!d->queue[i].live || !(s->exception_status & d->wanted))
+		if (!(s->exception_status & d->wanted))
 			continue;
 		a->event.exception_mask = s->exception_status;
-		a->event.queue_id = i;
+		a->event.queue_id = (uint32_t)i;
 		a->event.gpu_id = vgpu_props.gpu_id;
 		s->exception_status &= ~clear;
 		return 0;
@@ -337,17 +354,17 @@ static int dbg_queue_snapshot(struct dbg_state *d, struct kfd_ioctl_dbg_trap_arg
 {
 	uint32_t step = a->snapshot.entry_size, room = a->snapshot.num;
 	uint64_t to = a->snapshot.snapshot_buf_ptr, clear = a->snapshot.exception_mask;
+	uint64_t born = ~0ull;
+	int i;
 
 	a->snapshot.num = 0;
 	if (!step)
 		return -EINVAL;
 	if (a->snapshot.entry_size > sizeof(struct dbg_queue_snapshot))
 		a->snapshot.entry_size = sizeof(struct dbg_queue_snapshot);
-	for (unsigned i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++) {
+	while ((i = dbg_next_queue(d, &born)) >= 0) {
 		struct dbg_queue_snapshot s = d->queue[i].s;
 
-		if (!d->queue[i].live)
-			continue;
 		if (a->snapshot.num < room) {
 			d->queue[i].s.exception_status &= ~clear;
 			if (user_write(to, &s, a->snapshot.entry_size))

@@ -55,8 +55,10 @@ struct dbg_state {
 	uint32_t flags;              /* SET_FLAGS */
 	uint32_t releases;           /* runtime_enable_sema; a futex */
 	bool retry;                  /* the wait for it was interrupted */
+	uint64_t births;             /* of queues */
 	struct {
 		bool live;
+		uint64_t born; /* which of them it was, from 1 */
 		struct dbg_queue_snapshot s;
 	} queue[KFD_MAX_QUEUES_PER_PROCESS];
 	struct dbg_call call;
@@ -67,6 +69,10 @@ struct dbg_state {
  * when that process has none yet, if the calling thread traces pid. -ESRCH no such process or nothing
  * to debug, -EPERM neither traced by the calling thread nor debugged by this process already. */
 int dbg_state_find(pid_t pid, bool create, struct dbg_state **out);
+
+/* The kernel's lists of queues begin with the newest. The id of the newest that is older than *born,
+ * which becomes its own (~0: none before), or -1. Locked. */
+int dbg_next_queue(const struct dbg_state *d, uint64_t *born);
 
 void dbg_lock(struct dbg_state *d);
 void dbg_unlock(struct dbg_state *d);

@@ -233,15 +233,12 @@ static void describe_areas(struct kfd_process *p)
 int dbg_suspend(struct kfd_process *p, struct dbg_state *d, uint32_t *ids, uint32_t n,
 		uint64_t clear)
 {
-	int total = 0, err;
+	uint64_t born = ~0ull;
+	int total = 0, err, i;
 
-	for (unsigned i = 0, left = ids ? p->n_queues : 0; left; i++) {
-		uint32_t *id;
+	while (ids && (i = dbg_next_queue(d, &born)) >= 0) {
+		uint32_t *id = find(ids, n, (uint32_t)i);
 
-		if (!p->queues[i])
-			continue;
-		left--;
-		id = find(ids, n, i);
 		if (!id)
 			continue;
 		/* A queue that the debugger has not seen yet stays as it is, and its id invalid. */
@@ -263,20 +260,15 @@ int dbg_suspend(struct kfd_process *p, struct dbg_state *d, uint32_t *ids, uint3
 
 int dbg_resume(struct kfd_process *p, uint32_t *ids, uint32_t n)
 {
-	int total = 0;
+	uint64_t born = ~0ull;
+	int total = 0, i;
 
-	for (unsigned i = 0, left = p->n_queues; left; i++) {
-		uint32_t *id = NULL;
+	while ((i = dbg_next_queue(p->dbg, &born)) >= 0) {
+		uint32_t *id = ids ? find(ids, n, (uint32_t)i) : NULL;
 		int err;
 
-		if (!p->queues[i])
+		if (ids && !id)
 			continue;
-		left--;
-		if (ids) {
-			id = find(ids, n, i);
-			if (!id)
-				continue;
-		}
 		err = kfd_queue_resume(p->queues[i]);
 		if (err && id) {
 			*id |= QUEUE_ERROR;

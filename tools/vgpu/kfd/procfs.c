@@ -72,7 +72,7 @@ static int attr(struct kfd_process *p, const char *name, char *buf, size_t n)
 		uint64_t sum = p->pdd.sdma_past;
 
 		for (unsigned i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++) {
-			if (p->queues[i] && p->queues[i]->sdma)
+			if (p->queues[i] && p->queues[i]->sdma && !p->queues[i]->is_gone)
 				sum += kfd_queue_sdma_counter(p->queues[i]);
 		}
 		r = snprintf(buf, n, "%llu\n", (unsigned long long)(sum / 100));

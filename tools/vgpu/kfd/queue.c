@@ -469,7 +469,8 @@ KFD_HANDLER(create_queue)
 	if (!q)
 		return -ENOMEM;
 	q->process = p;
-	q->user_type = a->queue_type;
+	/* An engine that was named by its number is one of its kind (allocate_sdma_queue). */
+	q->user_type = is_sdma(a->queue_type) ? KFD_IOC_QUEUE_TYPE_SDMA : a->queue_type;
 	q->sdma = is_sdma(a->queue_type);
 	pthread_mutex_lock(&p->lock);
 	err = create_locked(p, q, a);
@@ -494,18 +495,28 @@ uint64_t kfd_queue_sdma_counter(const struct kfd_queue *q)
 	return v;
 }
 
+/* What the queue manager takes back whether or not MES takes it off (destroy_queue_cpsch). */
+static void queue_leave(struct kfd_process *p, struct kfd_queue *q)
+{
+	if (q->sdma) {
+		p->pdd.sdma_past += kfd_queue_sdma_counter(q);
+		give_sdma(q);
+	}
+	give_doorbell(q, &p->pdd);
+	p->pdd.queue_count--;
+	count_queue(-1);
+}
+
 /* lost: MES did not take it off. */
 static void queue_free(struct kfd_process *p, struct kfd_queue *q, bool lost)
 {
 	if (lost)
 		cp_queue_reset(q->cp);
-	if (q->sdma)
-		p->pdd.sdma_past += kfd_queue_sdma_counter(q);
+	if (!q->is_gone)
+		queue_leave(p, q);
 	p->queues[q->id] = NULL;
 	dbg_queue_gone(p, q);
 	p->n_queues--;
-	p->pdd.queue_count--;
-	count_queue(-1);
 	if (q->gws) {
 		p->pdd.gws = false;
 		dbg_gws(p, false);
@@ -513,9 +524,6 @@ static void queue_free(struct kfd_process *p, struct kfd_queue *q, bool lost)
 	if (cp_queue_reports(q->cp) > 1)
 		vgpu_log("queue %u: %u exceptions in all", q->id, cp_queue_reports(q->cp));
 	cp_queue_destroy(q->cp);
-	give_doorbell(q, &p->pdd);
-	if (q->sdma)
-		give_sdma(q);
 	give_gang_page(q);
 	release_buffers(q);
 	free(q);
@@ -541,10 +549,12 @@ static struct kfd_queue *queue_to_destroy(struct kfd_process *p, uint32_t id, lo
 		*err = -EBUSY;
 		return q;
 	}
+	/* Once and for all: a queue that MES does not take off stays like this. */
+	if (q)
+		q->is_being_destroyed = true;
 	while (q && q->is_suspended && dbg_enabled(p) && !*err) {
 		uint32_t seen = __atomic_load_n(&p->resumes, __ATOMIC_ACQUIRE);
 
-		q->is_being_destroyed = true;
 		pthread_mutex_unlock(&p->lock);
 		if (rawsys6(SYS_futex, &p->resumes, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0) ==
 		    -EINTR)
@@ -577,10 +587,11 @@ KFD_HANDLER(destroy_queue)
 	 * none that pqm_destroy_queue() expects: the id stays, what it held goes. */
 	if (err && err != -ETIME && err != -EIO) {
 		release_buffers(q);
+		queue_leave(p, q);
 		q->is_gone = true;
-		goto out;
+	} else {
+		queue_free(p, q, err);
 	}
-	queue_free(p, q, err || q->is_gone);
 	dbg_raise(p, NULL, KFD_EC_MASK(EC_DEVICE_QUEUE_DELETE), NULL);
 out:
 	pthread_mutex_unlock(&p->lock);
