@@ -9,6 +9,7 @@
 #include "ioctl/context.h"
 #include "ioctl/debug.h"
 #include "ioctl/device.h"
+#include "ioctl/drm.h"
 #include "ioctl/memory.h"
 #include "ioctl/queue.h"
 
@@ -37,6 +38,7 @@ static const struct group {
 	{"memory pressure", group_pressure, "evict_ms=20"},
 	{"dma-buf", group_dmabuf, ""},
 	{"debugger", group_debug, ""},
+	{"render node", group_drm, ""},
 	{"CRIU", group_criu, ""},
 	{"mmap", group_mmap, ""},
 	{"memory limits", group_limits, "gtt=64M,ram=256M"},
