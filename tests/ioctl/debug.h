@@ -79,10 +79,13 @@ static void debug_waves(struct kfd_ioctl_dbg_trap_args *t)
 
 static volatile int destroyed;
 
+static pid_t destroyer;
+
 static void *destroy_thread(void *arg)
 {
 	struct kfd_ioctl_destroy_queue_args d = {.queue_id = *(uint32_t *)arg};
 
+	__atomic_store_n(&destroyer, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
 	destroyed = ioctl(kfd, AMDKFD_IOC_DESTROY_QUEUE, &d) ? -errno : 1;
 	return NULL;
 }
@@ -162,8 +165,9 @@ static void debug_queues(struct kfd_ioctl_dbg_trap_args *t, uint32_t id)
 	t->suspend_queues.queue_array_ptr = (uintptr_t)ids;
 	TRUE(ioctl(kfd, AMDKFD_IOC_DBG_TRAP, t) == 1);
 	destroyed = 0;
+	destroyer = 0;
 	TRUE(pthread_create(&thread, NULL, destroy_thread, &q.queue_id) == 0);
-	usleep(50000);
+	until_asleep(&destroyer);
 	TRUE(destroyed == 0);
 	d.queue_id = q.queue_id;
 	WANT(EBUSY, DESTROY_QUEUE, &d);

@@ -161,16 +161,30 @@ static void group_eviction(void)
 		fclose(f);
 }
 
+static int evicted_ms(void)
+{
+	char path[128];
+	int ms = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d/stats_%u/evicted_ms", getpid(),
+		 gpu);
+	f = fopen(path, "re");
+	TRUE(f && fscanf(f, "%d", &ms) == 1);
+	if (f)
+		fclose(f);
+	return ms;
+}
+
 /* Somebody else wants the memory: trigger TTM, back after at least 100 ms, counted then. */
 static void group_pressure(void)
 {
 	struct kfd_ioctl_smi_events_args a = {0};
 	struct kfd_ioctl_create_queue_args q;
 	uint64_t mask = ~0ull, start = now_ns();
-	char text[512], path[128], want[64];
+	char text[512] = "", want[64];
 	struct pollfd p;
-	int ms = 0, n = 0;
-	FILE *f;
+	int ms, n = 0;
 
 	acquire();
 	a.gpuid = gpu;
@@ -178,32 +192,26 @@ static void group_pressure(void)
 	TRUE(write((int)a.anon_fd, &mask, 8) == 8);
 	q = queue_args();
 	WANT(0, CREATE_QUEUE, &q);
-	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d/stats_%u/evicted_ms", getpid(),
-		 gpu);
 	p = (struct pollfd){(int)a.anon_fd, POLLIN, 0};
-	TRUE(poll(&p, 1, 5000) == 1);
-	usleep(10000);
-	f = fopen(path, "re");
-	TRUE(f && fscanf(f, "%d", &ms) == 1 && ms == 0); /* it moves at the restore only */
-	if (f)
-		fclose(f);
-	while (n < (int)sizeof(text) - 1 && now_ns() - start < 5000000000u) {
+	TRUE(poll(&p, 1, (int)patience) == 1);
+	ms = evicted_ms();
+	while (n < (int)sizeof(text) - 1 && now_ns() - start < patience * 1000000ull) {
 		ssize_t r = read((int)a.anon_fd, text + n, sizeof(text) - 1 - (size_t)n);
 
 		n += r > 0 ? (int)r : 0;
 		text[n] = 0;
 		if (strstr(text, "\na "))
 			break;
+		TRUE(ms == 0); /* it moves at the restore only */
 		poll(&p, 1, 50);
 	}
 	TRUE(now_ns() - start >= 120000000);
 	snprintf(want, sizeof(want), " -%d %x 2\n", getpid(), gpu);
 	TRUE(!strncmp(text, "9 ", 2) && strstr(text, want));
-	usleep(5000);
-	f = fopen(path, "re");
-	TRUE(f && fscanf(f, "%d", &ms) == 1 && ms >= 100);
-	if (f)
-		fclose(f);
+	/* Said before it is done. */
+	while (evicted_ms() < 100 && now_ns() - start < patience * 1000000ull)
+		usleep(1000);
+	TRUE(evicted_ms() >= 100);
 }
 
 /* A buffer of the render node with metadata, as a dma-buf. */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,6 +40,8 @@ static int failures;
 static int kfd = -1, drm = -1;
 static uint32_t gpu;
 static uint64_t next_va = 0x7c0000000000;
+/* Milliseconds for what the device is to do; fewer where it is known that it will not. */
+static uint32_t patience = 30000;
 
 struct seen {
 	uint32_t nr, err;
@@ -196,6 +199,40 @@ static uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* How often a thread of this process has gone to sleep, plus one; 0: it does not sleep now. */
+static unsigned long sleeps(pid_t tid)
+{
+	char path[64], line[256], state = 0;
+	unsigned long n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		sscanf(line, "State: %c", &state);
+		sscanf(line, "voluntary_ctxt_switches: %lu", &n);
+	}
+	if (f)
+		fclose(f);
+	return state == 'S' ? n + 1 : 0;
+}
+
+/* Waits until the thread that writes its number to tid sleeps and goes on sleeping: it is inside of
+ * what it was to call. Whoever slept for a time instead would rely on it to be quick. */
+static void until_asleep(const pid_t *tid)
+{
+	unsigned long last = 0, now;
+
+	for (unsigned same = 0, i = 0; same < 60 && i < 60000; i++) {
+		pid_t t = __atomic_load_n(tid, __ATOMIC_ACQUIRE);
+
+		now = t ? sleeps(t) : 0;
+		same = now && now == last ? same + 1 : 0;
+		last = now;
+		usleep(1000);
+	}
 }
 
 #ifndef KFD_UAPI_H
