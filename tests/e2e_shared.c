@@ -34,9 +34,8 @@ Test(shared, the_demo_three_times_at_once)
 
 	cr_assert_gt(strlen(alone.out), 40u);
 	snprintf(socket, sizeof(socket), "%s/gpu", dir);
-	r = shell("for i in 1 2 3; do " SHARED " -- sh -c \"%s\" & done;"
-		  "while ! test -S %s; do sleep 0.01; done; wait",
-		  dir, STORY, socket);
+	r = shell("for i in 1 2 3; do " SHARED " -- sh -c \"test -S %s && %s\" & done; wait", dir,
+		  socket, STORY);
 	alone.out[strcspn(alone.out, "\n")] = '\0';
 	for (line = strtok_r(r.out, "\n", &save); line; line = strtok_r(NULL, "\n", &save), n++)
 		cr_expect_str_eq(line, alone.out);

@@ -9,7 +9,7 @@
 
 #define RESET_TIME_NS 500000000ull  /* MODE2 (soc21.c) */
 #define ANSWER_NS     5000000000ull /* for a reset to begin in every client */
-#define PROC_NS       1000000000ull
+#define PROC_NS       5000000000ull /* for a process to tell about itself */
 #define MAX_SDMA      8
 #define DEVICE_QUEUES 4096 /* amdgpu.max_num_of_queues_per_device */
 
