@@ -2,7 +2,8 @@
 #
 # Rooms are folders; every .c in a room belongs to it, so adding a file needs
 # no change here. SAN=1 builds everything under build/san with ASan and UBSan, DEBUG=1 under build/debug
-# with the driver's debug checks (docs/memory.md).
+# with the driver's debug checks (docs/memory.md), CHAOS=1 under build/chaos/build with threads that are
+# never on time (tests/chaos/chaos.h).
 
 CC       := clang-19
 LD_GPU   := ld.lld-19
@@ -26,6 +27,15 @@ B        := build/debug
 DEFS     := -DBAREWAVE_DEBUG
 endif
 
+ifeq ($(CHAOS),1)
+B        := build/chaos/build
+DEFS     := -DCHAOS -include tests/chaos/chaos.h
+WARN     += -Wno-unused-value
+CHAOS_O  := $(B)/tests/chaos/chaos.o
+# Not in itself, nor where the thread pointer may still be the client's.
+$(CHAOS_O) $(patsubst %.c,$(B)/%.o,$(wildcard tools/vgpu/trap/*.c)): CFLAGS += -DCHAOS_NONE
+endif
+
 PKGS     := libdrm_amdgpu libelf libdw msgpack jansson libzstd
 PKGINC    = $(shell pkg-config --cflags $(PKGS))
 PKGLIB    = $(shell pkg-config --libs $(PKGS))
@@ -37,7 +47,7 @@ DEPS      = -MMD -MP
 
 ROOMS    := kfd memory queues codeobj engine
 LIB_SRC  := $(wildcard $(ROOMS:%=%/*.c))
-LIB_OBJ  := $(LIB_SRC:%.c=$(B)/%.o) $(B)/kernels/embed.o
+LIB_OBJ  := $(LIB_SRC:%.c=$(B)/%.o) $(B)/kernels/embed.o $(CHAOS_O)
 TOOL_SRC := $(wildcard tools/*.c)
 TOOL_OBJ := $(TOOL_SRC:%.c=$(B)/%.o)
 # The same device behind seccomp instead of libc: a static program at a fixed address.
@@ -47,14 +57,14 @@ TRAP_OBJ := $(TRAP_SRC:%.c=$(B)/%.o) $(B)/tools/vgpu/trap/entry.o \
 # LLVM is in the compiler's process alone.
 JIT_LLVM := tools/vgpu/isa/jit_llvm.c
 VGPU_SRC := $(filter-out $(JIT_LLVM) tools/vgpu/trap/%,$(wildcard tools/vgpu/*.c tools/vgpu/*/*.c))
-VGPU_OBJ := $(VGPU_SRC:%.c=$(B)/%.o)
+VGPU_OBJ := $(VGPU_SRC:%.c=$(B)/%.o) $(CHAOS_O)
 JITC_SRC := tools/jitc/jitc.c $(JIT_LLVM) $(addprefix tools/vgpu/isa/,jit_cfg.c decode.c decode_tab.c \
             decode_vop.c)
-JITC_OBJ := $(JITC_SRC:%.c=$(B)/%.o) $(B)/tools/vgpu/isa/sem_bc.o
+JITC_OBJ := $(JITC_SRC:%.c=$(B)/%.o) $(B)/tools/vgpu/isa/sem_bc.o $(CHAOS_O)
 # The daemon of a shared device: its own code, and what says what the device is.
 VGPUD_SRC := $(wildcard tools/vgpud/*.c) $(addprefix tools/vgpu/,clock.c config.c log.c ownfd.c rules.c \
              share/client.c kfd/limits.c kfd/personality.c kfd/props.c)
-VGPUD_OBJ := $(VGPUD_SRC:%.c=$(B)/%.o)
+VGPUD_OBJ := $(VGPUD_SRC:%.c=$(B)/%.o) $(CHAOS_O)
 # The opcode functions once more as bitcode, for the JIT to inline.
 SEM_BC   := $(patsubst %.c,$(B)/%.bc,$(wildcard tools/vgpu/isa/sem_*.c) \
             $(addprefix tools/vgpu/isa/,valu.c operands.c buffer.c))
@@ -101,6 +111,7 @@ check: ## set up, build, and run every test; the last line is the count
 	@scripts/setup.sh
 	@$(MAKE) --no-print-directory -j$$(nproc) all tests
 	@$(MAKE) --no-print-directory -j$$(nproc) SAN=1 tests-unit
+	@$(MAKE) --no-print-directory -j$$(nproc) CHAOS=1 tests-chaos
 	@tests/run.sh
 
 tests: $(TESTS) $(RUNNERS) $(B)/tests/libinject.so
@@ -129,6 +140,21 @@ check-tsan: ## the emulator's tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory -j$$(nproc) TSAN=1 tests-tsan
 	@TEST_WORKERS=8 TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.txt:exitcode=66:die_after_fork=0" \
 		tests/run.sh tsan
+
+# Programs below build/chaos run there, in a folder that looks like this one. FIRST_CHAOS, CHAOS_SEEDS:
+# which seeds.
+CHAOS_TESTS := $(patsubst %,$(B)/tests/%,vgpu_cp vgpu_cp_errors vgpu_cp_other vgpu_cwsr virt_driver \
+               virt_wave virt_reset virt_shared_death)
+CHAOS_SEEDS ?= 4
+FIRST_CHAOS ?= 1
+.PHONY: chaos-folder tests-chaos check-chaos
+chaos-folder:
+	@mkdir -p build/chaos
+	@for f in $(filter-out build,$(wildcard *)); do ln -sfn ../../$$f build/chaos/$$f; done
+tests-chaos: chaos-folder $(B)/barewave $(B)/libvgpu.so $(B)/vgpud $(CHAOS_TESTS)
+check-chaos: ## the device's tests with threads that are late, many seeds (long)
+	@$(MAKE) --no-print-directory -j$$(nproc) CHAOS=1 chaos-folder all tests
+	@scripts/check-chaos.sh $(CHAOS_SEEDS) $(FIRST_CHAOS)
 
 # FIRST and SEEDS choose others: make check-corpus FIRST=100000 SEEDS=20000. PARTS=interpreted or
 # PARTS=compiled runs one half. What passed is not run again: an interrupted run goes on.
@@ -287,14 +313,15 @@ $(B)/tests/jit_kernels64.o: tests/jit_kernels64.s
 	$(CC) -target amdgcn-amd-amdhsa -mcpu=gfx1151 -mwavefrontsize64 -c $< -o $@
 
 # Preloaded to make the Nth call of a program fail.
+$(B)/tests/libinject.so: CFLAGS += -DCHAOS_NONE
 $(B)/tests/libinject.so: tests/inject.c
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes -shared -fPIC $< -ldl -o $@
 
 # Generated kernels, compared with the host: tests/corpus.
-$(B)/tests/corpus_gen: tests/corpus/gen.c
+$(B)/tests/corpus_gen: tests/corpus/gen.c $(CHAOS_O)
 	@mkdir -p $(@D)
-	$(CC) $(STD) $(CFLAGS) $(WARN) $(DEPS) $< -o $@
+	$(CC) $(STD) $(CFLAGS) $(WARN) $(DEPS) $< $(CHAOS_O) -o $@
 
 $(B)/tests/corpus_run: tests/corpus/run.c $(B)/libbarewave.a
 	@mkdir -p $(@D)
@@ -307,9 +334,9 @@ $(B)/tests/visible_client: tests/visible/client.c $(B)/libbarewave.a
 
 $(B)/tests/e2e_corpus: $(B)/tests/corpus_gen $(B)/tests/corpus_run
 $(B)/tests/e2e_visible: $(B)/tests/visible_client
-$(B)/tests/e2e_%: tests/e2e_%.c
+$(B)/tests/e2e_%: tests/e2e_%.c $(CHAOS_O)
 	@mkdir -p $(@D)
-	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(PKGINC) $(DEPS) $< $(PKGLIB) -lcriterion -lm -o $@
+	$(CC) $(STD) $(CFLAGS) $(WARN) -Wno-missing-prototypes $(SANFLAGS) $(PKGINC) $(DEPS) $< $(CHAOS_O) $(PKGLIB) -lcriterion -lm -o $@
 
 # Clients of the trap backend, in four ways: tests/trap.
 TRAP_CLIENTS := $(addprefix $(B)/tests/trap_,static pie bare raw)

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Runs the built test programs and closes with "N passed, N failed, N skipped".
-# Usage: tests/run.sh [unit|san|vgpu|virt|e2e|tsan ...]; default: all but tsan.
+# Usage: tests/run.sh [unit|san|vgpu|virt|e2e|chaos|tsan ...]; default: all but tsan.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-sets=${*:-unit san vgpu virt e2e}
+sets=${*:-unit san vgpu virt e2e chaos}
 log=build/tests/log
 # Compiled kernels stay in the build, not in the home of whoever tests.
 export VGPU_JIT_CACHE="${VGPU_JIT_CACHE-$PWD/build/jit-cache}"
@@ -37,6 +37,17 @@ run() { # name, command...
 	echo "$name: $2 of $1 passed in $(($(date +%s) - start)) s"
 }
 
+late() { # name, what VGPU_CHAOS adds to the seed
+	[ -x "build/chaos/build/tests/$1" ] || return 0
+	case $1 in
+	virt_*) set -- "$1" "$2" build/barewave vgpu -- "build/tests/$1" ;;
+	*) set -- "$1" "$2" "build/tests/$1" ;;
+	esac
+	name=$1 how=$2
+	shift 2
+	run "chaos_$name" env -C build/chaos "VGPU_CHAOS=seed=1,$how" "$@" --color=never
+}
+
 for set in $sets; do
 	case $set in
 	unit) for t in build/tests/unit_*; do [ -x "$t" ] && run "$(basename "$t")" "$t" --color=never; done ;;
@@ -50,6 +61,17 @@ for set in $sets; do
 	virt) for t in build/tests/virt_*; do
 		[ -x "$t" ] && run "$(basename "$t")" build/barewave vgpu -- "$t" --color=never
 	done ;;
+	# With threads that are late; make check-chaos has more of it.
+	chaos)
+		late vgpu_cp every=20
+		late vgpu_cp_errors late=irq_main
+		late vgpu_cp_other late=cp_main
+		late vgpu_cwsr late=worker_main
+		late virt_driver late=irq_main
+		late virt_wave every=20
+		late virt_reset late=timer_main
+		late virt_shared_death late=vgpud
+		;;
 	e2e) for t in build/tests/e2e_*; do [ -x "$t" ] && run "$(basename "$t")" "$t" --color=never; done ;;
 	esac
 done
