@@ -1,8 +1,15 @@
 /* Pure parts of the virtual KFD: sizes, ids, limits, personalities, rules. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <jansson.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "kfd/internal.h"
@@ -31,6 +38,37 @@ Test(log, a_report_is_one_message)
 	dup2(old, 2);
 	cr_assert_gt(recv(sv[0], text, sizeof(text) - 1, MSG_DONTWAIT), 0);
 	cr_assert_str_eq(text, "vgpu: queue 7: too late\n");
+}
+
+/* The client's memory where a sandbox refuses process_vm_readv(2) and its like. */
+Test(user, bad_addresses_are_errors_in_a_sandbox_too)
+{
+	enum { BYTES = 10000 };
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {sizeof(f) / sizeof(*f), f};
+	static uint8_t there[BYTES], here[BYTES];
+	uint8_t *two = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(two, MAP_FAILED);
+	cr_assert_eq(mprotect(two + 4096, 4096, PROT_READ), 0);
+	cr_assert_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog), 0);
+	for (unsigned i = 0; i < BYTES; i++)
+		there[i] = (uint8_t)(i * 7);
+	cr_expect_eq(user_read(here, (uintptr_t)there, BYTES), 0);
+	cr_expect_arr_eq(here, there, BYTES);
+	memset(there, 0, BYTES);
+	cr_expect_eq(user_write((uintptr_t)there, here, BYTES), 0);
+	cr_expect_arr_eq(there, here, BYTES);
+	cr_expect_eq(user_read(here, 0xdead000, 8), -EFAULT);
+	cr_expect_eq(user_write(0xdead000, here, 8), -EFAULT);
+	cr_expect_eq(user_write((uintptr_t)two + 4090, here, 12), -EFAULT, "half of it");
 }
 
 Test(props, crc16)
