@@ -83,8 +83,8 @@ Test(shared, one_device)
 			 " sleep 0.05; done;" BAREWAVE
 			 " mem --pid $run; kill -9 $run; wait $run 2>/dev/null'",
 		  dir);
-	cr_expect(strstr(b.out, "fdinfo GTT"), "%s", b.out);
-	cr_expect(strstr(b.out, "KFD sysfs, queues                               1\n"), "%s",
+	cr_expect(strstr(b.out, "fdinfo drm-memory-gtt "), "%s", b.out);
+	cr_expect(strstr(b.out, "queues      KFD sysfs                             1\n"), "%s",
 		  b.out);
 	cr_expect_null(strstr(b.out, "unknown (no descriptor"), "%s", b.out);
 	free(b.out);
