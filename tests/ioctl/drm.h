@@ -1,4 +1,4 @@
-/* Group: what the render node says about the device (AMDGPU_INFO), and what it refuses to say. */
+/* Group: the render node: its objects, their addresses, what it says about the device. */
 #ifndef IOCTL_DRM_H
 #define IOCTL_DRM_H
 
@@ -61,11 +61,137 @@ static void info_firmware(void)
 	INFO(EINVAL, .query = AMDGPU_INFO_FW_VERSION, .query_fw = {.fw_type = 0x13, .index = 8});
 }
 
+#define DRM_RW(nr, type) _IOWR('d', DRM_COMMAND_BASE + (nr), type)
+#define DRM(err, nr, a)                                                                            \
+	check(__LINE__, TEXT(nr), NR_ANY, ioctl(drm, DRM_RW(nr, __typeof__(*(a))), a), err)
+
+static uint32_t gem_made(int line, int err, uint64_t size, uint64_t domains, uint64_t flags)
+{
+	union drm_amdgpu_gem_create c = {.in = {size, 65536, domains, flags}};
+
+	check(line, "GEM_CREATE", NR_ANY,
+	      ioctl(drm, DRM_RW(DRM_AMDGPU_GEM_CREATE, union drm_amdgpu_gem_create), &c), err);
+	return err ? 0 : c.out.handle;
+}
+#define GEM(err, size, domains, flags) gem_made(__LINE__, err, size, domains, flags)
+
+static void objects(void)
+{
+	struct drm_amdgpu_gem_create_in in = {0};
+	struct drm_amdgpu_gem_op op = {.op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO,
+				       .value = (uintptr_t)&in};
+	struct drm_amdgpu_gem_metadata m = {.op = AMDGPU_GEM_METADATA_OP_SET_METADATA};
+	union drm_amdgpu_gem_mmap map = {{0}};
+
+	GEM(EINVAL, 4096, 2, 1u << 30);
+	GEM(EINVAL, 4096, 2, AMDGPU_GEM_CREATE_ENCRYPTED);
+	GEM(EINVAL, 4096, 0x40, 0); /* doorbells */
+	GEM(EINVAL, 4096, 0x80, 0);
+	GEM(EINVAL, 4096, AMDGPU_GEM_DOMAIN_GWS | AMDGPU_GEM_DOMAIN_GTT, 0);
+	GEM(EINVAL, 4096, AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_OA, 0);
+	GEM(EINVAL, 4096, AMDGPU_GEM_DOMAIN_GDS, AMDGPU_GEM_CREATE_VM_ALWAYS_VALID);
+	TRUE(GEM(0, 4096, 0, 0)); /* system memory */
+	op.handle = GEM(0, 5000, AMDGPU_GEM_DOMAIN_GTT, AMDGPU_GEM_CREATE_NO_CPU_ACCESS);
+	DRM(0, DRM_AMDGPU_GEM_OP, &op);
+	TRUE(in.bo_size == 8192 && in.alignment == 65536 && in.domains == AMDGPU_GEM_DOMAIN_GTT);
+	TRUE(in.domain_flags == (AMDGPU_GEM_CREATE_NO_CPU_ACCESS | AMDGPU_GEM_CREATE_VRAM_CLEARED));
+	map.in.handle = op.handle;
+	DRM(EPERM, DRM_AMDGPU_GEM_MMAP, &map);
+	op.op = AMDGPU_GEM_OP_SET_PLACEMENT;
+	op.value = 7;
+	DRM(0, DRM_AMDGPU_GEM_OP, &op);
+	op.op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO;
+	op.value = (uintptr_t)&in;
+	DRM(0, DRM_AMDGPU_GEM_OP, &op);
+	TRUE(in.domains == 7);
+	op.value = BAD_PTR;
+	DRM(EFAULT, DRM_AMDGPU_GEM_OP, &op);
+	op.op = 9;
+	DRM(EINVAL, DRM_AMDGPU_GEM_OP, &op);
+	op.handle = 999;
+	DRM(ENOENT, DRM_AMDGPU_GEM_OP, &op);
+	/* Metadata: flags come and go with it, and an unknown operation is none. */
+	m.handle = map.in.handle;
+	m.data.flags = 5;
+	m.data.tiling_info = 6;
+	m.data.data_size_bytes = 8;
+	DRM(0, DRM_AMDGPU_GEM_METADATA, &m);
+	m.data.flags = 7;
+	m.data.data_size_bytes = 0;
+	DRM(0, DRM_AMDGPU_GEM_METADATA, &m);
+	m.data.data_size_bytes = 257;
+	DRM(EINVAL, DRM_AMDGPU_GEM_METADATA, &m);
+	m.op = 9;
+	DRM(0, DRM_AMDGPU_GEM_METADATA, &m);
+	m.op = AMDGPU_GEM_METADATA_OP_GET_METADATA;
+	DRM(0, DRM_AMDGPU_GEM_METADATA, &m);
+	TRUE(m.data.flags == 5 && m.data.tiling_info == 6 && m.data.data_size_bytes == 0);
+}
+
+static struct drm_amdgpu_gem_va va_args;
+
+static void va(int line, int err, uint32_t op, uint64_t at, uint64_t size)
+{
+	struct drm_amdgpu_gem_va a = va_args;
+
+	a.operation = op;
+	a.va_address = at;
+	a.map_size = size;
+	check(line, "GEM_VA", NR_ANY,
+	      ioctl(drm, DRM_RW(DRM_AMDGPU_GEM_VA, struct drm_amdgpu_gem_va), &a), err);
+}
+#define VA(err, op, at, size) va(__LINE__, err, AMDGPU_VA_OP_##op, at, size)
+
+static void addresses(void)
+{
+	const uint64_t at = 0x100000000;
+	uint32_t one = GEM(0, 65536, AMDGPU_GEM_DOMAIN_GTT, 0);
+	uint32_t two = GEM(0, 65536, AMDGPU_GEM_DOMAIN_GTT, 0);
+
+	va_args.handle = one;
+	va_args.flags = AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE;
+	VA(EINVAL, MAP, 0xf000, 4096);
+	VA(EINVAL, MAP, 1ull << 47, 4096);
+	VA(EINVAL, MAP, 0xffffffffffbf0000, 4096); /* what the driver keeps at the top */
+	VA(EINVAL, MAP, at, 0);
+	VA(EINVAL, MAP, at + 1, 4096);
+	VA(EINVAL, MAP, at, 65536 + 4096);
+	va(__LINE__, EINVAL, 0, at, 4096);
+	va(__LINE__, EINVAL, 5, at, 4096);
+	va_args.flags |= AMDGPU_VM_PAGE_PRT;
+	VA(EINVAL, MAP, at, 4096);
+	va_args.flags &= ~(uint32_t)AMDGPU_VM_PAGE_PRT;
+	VA(0, MAP, 0xffff800000000000, 4096); /* the upper half */
+	VA(0, UNMAP, 0xffff800000000000, 0);
+	VA(0, MAP, at, 65536);
+	VA(EINVAL, MAP, at + 4096, 4096);
+	va_args.handle = two;
+	VA(ENOENT, UNMAP, at, 0); /* the other object's */
+	/* In the middle of it: two parts are left, and the new one. */
+	VA(0, REPLACE, at + 16384, 16384);
+	VA(0, UNMAP, at + 16384, 0);
+	va_args.handle = one;
+	VA(0, UNMAP, at, 0);
+	VA(ENOENT, UNMAP, at, 0);
+	VA(EINVAL, MAP, at + 32768, 4096);
+	/* From the middle of what is left to far behind it. */
+	VA(EINVAL, CLEAR, at, 0);
+	VA(0, CLEAR, at + 40960, 1ull << 30);
+	VA(0, MAP, at + 40960, 4096);
+	VA(0, UNMAP, at + 32768, 0);
+	VA(0, UNMAP, at + 40960, 0);
+	va_args.handle = 999;
+	VA(ENOENT, MAP, at, 4096);
+	VA(0, CLEAR, at, 4096);
+}
+
 static void group_drm(void)
 {
 	const size_t tail = offsetof(struct drm_amdgpu_info_device, tcc_disabled_mask) + 8;
 
 	device_open();
+	objects();
+	addresses();
 	INFO(EINVAL, .query = 0x7f);
 	check(__LINE__, "INFO", NR_ANY, ioctl(drm, DRM_INFO, &(struct drm_amdgpu_info){0}), EINVAL);
 	info_blocks();

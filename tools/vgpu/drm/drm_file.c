@@ -16,11 +16,11 @@
 #include "kfd/vkfd.h"
 #include "share/share.h"
 
+#ifndef AMDGPU_GEM_CREATE_GFX12_DCC
+#define AMDGPU_GEM_CREATE_GFX12_DCC (1 << 16)
+#endif
 #ifndef AMDGPU_GEM_CREATE_DISCARDABLE
 #define AMDGPU_GEM_CREATE_DISCARDABLE (1 << 12)
-#endif
-#ifndef AMDGPU_VM_PAGE_NOALLOC
-#define AMDGPU_VM_PAGE_NOALLOC (1 << 9)
 #endif
 
 static uint64_t last_client;
@@ -199,18 +199,6 @@ void drm_get(struct drm_file *f)
 	__atomic_fetch_add(&f->refs, 1, __ATOMIC_RELAXED);
 }
 
-static void va_remove(struct drm_file *f, struct gem_va *v)
-{
-	struct gem_va **pos = &f->vas;
-
-	while (*pos != v)
-		pos = &(*pos)->next;
-	*pos = v->next;
-	vm_unmap(f->vm, gva(v->va));
-	gem_unref(v->gem);
-	free(v);
-}
-
 /* This process's side of a handle. */
 static void handle_drop(struct drm_file *f, uint32_t handle)
 {
@@ -239,7 +227,7 @@ void drm_put(struct drm_file *f)
 	if (f->mm != vgpu_mm_generation())
 		return;
 	while (f->vas)
-		va_remove(f, f->vas);
+		drm_va_remove(f, f->vas);
 	for (uint32_t i = 0; i < f->handles.n; i++) {
 		/* A shared file's handles end with its last holder, at the daemon. */
 		if (f->handles.slot[i])
@@ -323,20 +311,29 @@ static int handle_create(struct drm_file *f, struct gem *g, uint32_t *handle)
 
 static long gem_create_ioctl(struct drm_file *f, union drm_amdgpu_gem_create *a)
 {
+	const uint64_t special =
+		AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_GWS | AMDGPU_GEM_DOMAIN_OA;
+	const uint64_t normal =
+		AMDGPU_GEM_DOMAIN_CPU | AMDGPU_GEM_DOMAIN_GTT | AMDGPU_GEM_DOMAIN_VRAM;
 	const uint64_t known = AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED |
 			       AMDGPU_GEM_CREATE_NO_CPU_ACCESS | AMDGPU_GEM_CREATE_CPU_GTT_USWC |
 			       AMDGPU_GEM_CREATE_VRAM_CLEARED | AMDGPU_GEM_CREATE_VM_ALWAYS_VALID |
-			       AMDGPU_GEM_CREATE_EXPLICIT_SYNC | AMDGPU_GEM_CREATE_ENCRYPTED |
+			       AMDGPU_GEM_CREATE_EXPLICIT_SYNC | AMDGPU_GEM_CREATE_GFX12_DCC |
 			       AMDGPU_GEM_CREATE_DISCARDABLE;
-	uint64_t size = (a->in.bo_size + 4095) & ~4095ull;
+	uint64_t size = (a->in.bo_size + 4095) & ~4095ull, rare = a->in.domains & special;
 	enum gem_domain domain;
 	uint32_t handle;
 	struct gem *g;
 	int err;
 
+	/* ENCRYPTED is known, too, and refused where memory is not encrypted. */
 	if (a->in.domain_flags & ~known)
 		return -EINVAL;
-	if (!a->in.domains || (a->in.domains & ~(uint64_t)AMDGPU_GEM_DOMAIN_MASK))
+	/* No domain at all is system memory; the rare ones come alone, and to no VM by themselves. */
+	if (a->in.domains & ~(special | normal))
+		return -EINVAL;
+	if (rare && (a->in.domains & normal || rare & (rare - 1) ||
+		     a->in.domain_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID))
 		return -EINVAL;
 	if (!size || size < a->in.bo_size)
 		return -EINVAL;
@@ -348,6 +345,11 @@ static long gem_create_ioctl(struct drm_file *f, union drm_amdgpu_gem_create *a)
 	if (err)
 		return err;
 	g->cpu_access = a->in.domain_flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED;
+	g->by_ioctl = true;
+	g->create_flags = (uint32_t)a->in.domain_flags | AMDGPU_GEM_CREATE_VRAM_CLEARED |
+			  (rare ? AMDGPU_GEM_CREATE_NO_CPU_ACCESS : 0);
+	g->create_domains = (uint32_t)a->in.domains;
+	g->alignment = (a->in.alignment + 4095) & ~4095ull;
 	gem_publish(g);
 	pthread_mutex_lock(&f->lock);
 	err = handle_create(f, g, &handle);
@@ -359,64 +361,6 @@ static long gem_create_ioctl(struct drm_file *f, union drm_amdgpu_gem_create *a)
 	memset(a, 0, sizeof(*a));
 	a->out.handle = handle;
 	return 0;
-}
-
-static long gem_va_locked(struct drm_file *f, struct drm_amdgpu_gem_va *a)
-{
-	const uint32_t valid = AMDGPU_VM_DELAY_UPDATE | AMDGPU_VM_PAGE_READABLE |
-			       AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE |
-			       AMDGPU_VM_MTYPE_MASK | AMDGPU_VM_PAGE_NOALLOC | AMDGPU_VM_PAGE_PRT;
-	unsigned perm = (a->flags & AMDGPU_VM_PAGE_WRITEABLE ? VM_W : 0) |
-			(a->flags & AMDGPU_VM_PAGE_EXECUTABLE ? VM_X : 0);
-	enum vm_mtype mtype =
-		(a->flags & AMDGPU_VM_MTYPE_MASK) == AMDGPU_VM_MTYPE_UC ? VM_MTYPE_UC : VM_MTYPE_NC;
-	struct gem_va *v;
-	struct gem *g;
-	int err;
-
-	if (a->va_address < vgpu_props.gpuvm_base || (a->flags & ~valid))
-		return -EINVAL;
-	switch (a->operation) {
-	case AMDGPU_VA_OP_MAP:
-		g = lookup(f, a->handle);
-		if (!g)
-			return -ENOENT;
-		if ((a->va_address | a->offset_in_bo | a->map_size) & 4095 || !a->map_size ||
-		    a->map_size > g->size || a->offset_in_bo > g->size - a->map_size)
-			return -EINVAL;
-		v = calloc(1, sizeof(*v));
-		if (!v)
-			return -ENOMEM;
-		err = vm_map(f->vm, gva(a->va_address), a->map_size, g->bo, a->offset_in_bo, perm,
-			     mtype);
-		if (err) {
-			free(v);
-			return err;
-		}
-		v->va = a->va_address;
-		v->size = a->map_size;
-		v->off = a->offset_in_bo;
-		v->perm = perm;
-		v->mtype = mtype;
-		v->gem = g;
-		gem_ref(g);
-		v->next = f->vas;
-		f->vas = v;
-		return 0;
-	case AMDGPU_VA_OP_UNMAP:
-		if (!lookup(f, a->handle))
-			return -ENOENT;
-		/* fallthrough */
-	case AMDGPU_VA_OP_CLEAR:
-		for (v = f->vas; v; v = v->next) {
-			if (v->va == a->va_address) {
-				va_remove(f, v);
-				return 0;
-			}
-		}
-		return a->operation == AMDGPU_VA_OP_CLEAR ? 0 : -ENOENT;
-	}
-	return -EINVAL;
 }
 
 static long prime_export(struct drm_file *f, struct drm_prime_handle *a)
@@ -482,12 +426,14 @@ static long metadata_ioctl(struct drm_file *f, struct drm_amdgpu_gem_metadata *a
 		memcpy(a->data.data, g->metadata, g->metadata_size);
 		return 0;
 	}
-	if (a->op != AMDGPU_GEM_METADATA_OP_SET_METADATA ||
-	    a->data.data_size_bytes > sizeof(g->metadata))
+	if (a->op != AMDGPU_GEM_METADATA_OP_SET_METADATA)
+		return 0; /* nothing, and no error either */
+	if (a->data.data_size_bytes > sizeof(g->metadata))
 		return -EINVAL;
-	g->metadata_flags = a->data.flags;
 	g->tiling = a->data.tiling_info;
 	g->metadata_size = a->data.data_size_bytes;
+	if (g->metadata_size) /* the flags are those of metadata */
+		g->metadata_flags = a->data.flags;
 	memcpy(g->metadata, a->data.data, g->metadata_size);
 	gem_publish(g);
 	return 0;
@@ -500,15 +446,22 @@ static long gem_op_ioctl(struct drm_file *f, struct drm_amdgpu_gem_op *a)
 
 	if (!g)
 		return -ENOENT;
-	if (a->op == AMDGPU_GEM_OP_SET_PLACEMENT)
+	if (a->op == AMDGPU_GEM_OP_SET_PLACEMENT) {
+		if (g->domain == GEM_PREEMPT)
+			return -EPERM;
+		g->create_domains = a->value & (AMDGPU_GEM_DOMAIN_VRAM | AMDGPU_GEM_DOMAIN_GTT |
+						AMDGPU_GEM_DOMAIN_CPU);
 		return 0;
+	}
 	if (a->op != AMDGPU_GEM_OP_GET_GEM_CREATE_INFO)
 		return -EINVAL;
 	memset(&info, 0, sizeof(info));
 	info.bo_size = g->size;
-	info.alignment = 4096;
-	info.domains = g->domain;
-	info.domain_flags = g->cpu_access ? AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED : 0;
+	info.alignment = g->by_ioctl ? g->alignment : 4096;
+	info.domains = g->by_ioctl ? g->create_domains : g->domain;
+	info.domain_flags = g->by_ioctl     ? g->create_flags
+			    : g->cpu_access ? AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED
+					    : 0;
 	return user_write(a->value, &info, sizeof(info));
 }
 
@@ -575,10 +528,14 @@ static long dispatch(struct drm_file *f, unsigned nr, void *a)
 
 		pthread_mutex_lock(&f->lock);
 		g = lookup(f, m->in.handle);
-		if (g && g->domain != GEM_PREEMPT)
+		r = !g ? -ENOENT
+		    : g->domain == GEM_PREEMPT || g->create_flags & AMDGPU_GEM_CREATE_NO_CPU_ACCESS
+			    ? -EPERM
+			    : 0;
+		if (!r)
 			m->out.addr_ptr = gem_mmap_offset(g);
 		pthread_mutex_unlock(&f->lock);
-		return !g ? -ENOENT : g->domain == GEM_PREEMPT ? -EPERM : 0;
+		return r;
 	}
 	case DRM_COMMAND_BASE + DRM_AMDGPU_INFO:
 		return drm_info_ioctl(f, a);
@@ -589,7 +546,7 @@ static long dispatch(struct drm_file *f, unsigned nr, void *a)
 		return r;
 	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_VA:
 		pthread_mutex_lock(&f->lock);
-		r = gem_va_locked(f, a);
+		r = drm_va_ioctl(f, a, lookup(f, ((struct drm_amdgpu_gem_va *)a)->handle));
 		pthread_mutex_unlock(&f->lock);
 		return r;
 	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_OP:

@@ -47,6 +47,11 @@ void drm_put(struct drm_file *f);
 bool drm_has(unsigned nr); /* an ioctl of this number is one of the device's */
 long drm_ioctl(struct drm_file *f, unsigned cmd, void *arg);
 
+/* GEM_VA (va.c), with the file's lock: g is the handle's object or NULL. */
+struct drm_amdgpu_gem_va;
+long drm_va_ioctl(struct drm_file *f, struct drm_amdgpu_gem_va *a, struct gem *g);
+void drm_va_remove(struct drm_file *f, struct gem_va *v);
+
 struct vma_backing;
 /* mmap of [off, off+len) of the render node. 0, -EACCES, -EINVAL, -EPERM. */
 int drm_mmap(struct drm_file *f, uint64_t len, uint64_t off, struct vma_backing *out);

@@ -129,6 +129,10 @@ static void describe(struct gem *to, const struct gem *from)
 {
 	to->kfd_flags = 0; /* charged where it was allocated */
 	to->cpu_access = from->cpu_access;
+	to->by_ioctl = from->by_ioctl;
+	to->create_flags = from->create_flags;
+	to->create_domains = from->create_domains;
+	to->alignment = from->alignment;
 	to->metadata_flags = from->metadata_flags;
 	to->tiling = from->tiling;
 	to->metadata_size = from->metadata_size;

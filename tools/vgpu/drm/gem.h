@@ -35,8 +35,11 @@ struct gem {
 	uint32_t kfd_flags;   /* charged against the KFD limits with these; 0: not charged */
 	bool cpu_access;      /* created with CPU access: PUBLIC in GET_DMABUF_INFO */
 	bool kernel;          /* made by the kernel for itself */
-	struct gem *heir;     /* of an inherited copy */
-	uint32_t dmabufs;     /* dma-buf fds alive */
+	bool by_ioctl;        /* GEM_CREATE's, with what it was told, or the default of others */
+	uint32_t create_flags, create_domains;
+	uint64_t alignment;
+	struct gem *heir; /* of an inherited copy */
+	uint32_t dmabufs; /* dma-buf fds alive */
 	uint64_t metadata_flags, tiling;
 	uint32_t metadata_size;
 	uint32_t metadata[64];
