@@ -70,6 +70,24 @@ Test(mem, a_saved_ledger)
 	expect(0, "resident twice: 0 of ", BAREWAVE " mem --ledger %s/l", dir);
 }
 
+#define SMALLEST "the smallest budget that works with this context is "
+
+/* The budget that a refusal names; 0 when the command was not refused. */
+static unsigned long smallest(const char *what, unsigned long budget)
+{
+	struct result r = shell(BAREWAVE " %s --budget %lu 2>&1", what, budget);
+	const char *at = strstr(r.out, SMALLEST);
+	unsigned long mib = at ? strtoul(at + strlen(SMALLEST), NULL, 10) : 0;
+
+	cr_assert_eq(r.status, at ? 1 : 0, "%s --budget %lu: %s", what, budget, r.out);
+	if (at)
+		cr_assert(strstr(r.out, "does not fit: budget has") &&
+				  strstr(r.out, " for those of 5 blocks in turn + kv "),
+			  "%s", r.out);
+	free(r.out);
+	return mib;
+}
+
 static json_t *by_va(const json_t *list, long long va)
 {
 	json_t *o;
@@ -133,9 +151,15 @@ Test(mem, declared_uses_are_what_the_device_measures)
 	static const char *const options[] = {"", "--copy sdma", "--copy kernel",
 					      "--disable rmsnorm", "--redzone kv=64"};
 	unsigned agree = 0, unknown = 0;
+	char budget[64];
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 		agree += declared_and_measured(options[i], &unknown);
+	/* And of weights that take turns. */
+	snprintf(budget, sizeof(budget), "--budget %lu",
+		 smallest("run --device=virt -m " DEMO " -p Once -n 2", 8) + 1);
+	agree += declared_and_measured(budget, &unknown);
+	expect(0, "weights slot ", BAREWAVE " mem --ledger %s/l", dir);
 	cr_expect_gt(agree, 100);
 	printf("declared and measured by the device: %u uses agree, %u are unknown\n", agree,
 	       unknown);
@@ -190,6 +214,25 @@ Test(mem, a_process_without_a_ledger)
 	json_decref(j);
 	free(r.out);
 	expect(0, "unknown", BAREWAVE " mem --pid $$");
+}
+
+/* Somebody else's process: what may be seen of it is shown, the rest is unknown, and why. */
+Test(mem, a_process_of_somebody_else)
+{
+	struct result r = shell("cp " BAREWAVE " %s/b && chmod 755 %s && as=; "
+				"[ $(id -u) != 0 ] || as='setpriv --reuid=65534 --regid=65534 "
+				"--clear-groups'; $as %s/b mem --pid 1 --json",
+				dir, dir, dir);
+	json_t *j;
+
+	cr_assert_eq(r.status, 0, "%s", r.out);
+	j = json_of(&r);
+	cr_expect(json_is_null(json_object_get(j, "ledger")));
+	cr_expect_str_eq(json_string_value(json_object_get(j, "no_ledger")),
+			 "/proc/1/fd: Permission denied");
+	cr_expect(json_is_object(json_object_get(j, "kernel")));
+	json_decref(j);
+	free(r.out);
 }
 
 /* The ledger of a running process is read while it runs. */
@@ -411,24 +454,6 @@ Test(mem, plan_and_run_agree_to_the_byte)
 		free(p.out);
 		free(r.out);
 	}
-}
-
-#define SMALLEST "the smallest budget that works with this context is "
-
-/* The budget that a refusal names; 0 when the command was not refused. */
-static unsigned long smallest(const char *what, unsigned long budget)
-{
-	struct result r = shell(BAREWAVE " %s --budget %lu 2>&1", what, budget);
-	const char *at = strstr(r.out, SMALLEST);
-	unsigned long mib = at ? strtoul(at + strlen(SMALLEST), NULL, 10) : 0;
-
-	cr_assert_eq(r.status, at ? 1 : 0, "%s --budget %lu: %s", what, budget, r.out);
-	if (at)
-		cr_assert(strstr(r.out, "does not fit: budget has") &&
-				  strstr(r.out, " for those of 5 blocks in turn + kv "),
-			  "%s", r.out);
-	free(r.out);
-	return mib;
 }
 
 /* The budget named is the smallest: it works, and one MiB less does not. A few pages that the process

@@ -415,6 +415,7 @@ static int report_json(const struct mem *m)
 	} else {
 		json_decref(ledger);
 		json_object_set_new(o, "ledger", json_null());
+		json_object_set_new(o, "no_ledger", tool_json_text(m->no_ledger));
 	}
 	if (m->pid) {
 		x = json_object();
@@ -464,7 +465,8 @@ static int collect(struct mem *m)
 					     sizeof(m->no_ledger))
 		     : ledger_view_read_pid(proc, m->pid, (unsigned)m->index, &image, &bytes,
 					    m->no_ledger, sizeof(m->no_ledger));
-	if (rc < 0 && (m->file || rc != -ENOENT))
+	/* Somebody else's process: its descriptors are not ours to see, KFD's sysfs is. */
+	if (rc < 0 && (m->file || (rc != -ENOENT && rc != -EACCES)))
 		return tool_fail("%s", m->no_ledger);
 	if (rc == 0) {
 		rc = ledger_view_parse(image, bytes, &m->v, why, sizeof(why));
