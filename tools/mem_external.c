@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -219,29 +220,40 @@ static void wake(int sig)
 	(void)sig;
 }
 
-/* For so long, or until somebody wants to stop: what was made for tracing must go in any case. */
-static double trace_for(double seconds)
+/* An instance of its own: whatever else is being traced goes on undisturbed. Signals wait until the
+ * tracing does (unblocked: the mask to wait with). */
+static void trace(const char *dir, const char *root, int pid, double seconds,
+		  const sigset_t *unblocked, struct mem_external *out)
+{
+	static const char event[] = "events/amdgpu/amdgpu_bo_create/enable";
+	const struct timespec t = {(time_t)seconds,
+				   (long)((seconds - (double)(time_t)seconds) * 1e9)};
+	uint64_t start;
+	int rc = follow(dir, root, pid);
+
+	if (rc == 0)
+		rc = put(dir, "trace", "", O_TRUNC);
+	if (rc == 0)
+		rc = put(dir, event, "1", 0);
+	if (rc < 0) {
+		unknown(&out->created, "tracepoint amdgpu_bo_create", -rc);
+		return;
+	}
+	start = tool_now_ns();
+	pselect(0, NULL, NULL, NULL, &t, unblocked);
+	out->traced_seconds = (double)(tool_now_ns() - start) / 1e9;
+	put(dir, event, "0", 0);
+	count_trace(dir, out);
+}
+
+/* For so long, or until somebody wants to stop: what was made for tracing goes in any case. It is named
+ * by the process that is watched. */
+static void read_trace(const char *root, int pid, double seconds, struct mem_external *out)
 {
 	const struct sigaction stop = {.sa_handler = wake};
 	struct sigaction before[2];
-	struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)},
-			left = {0};
-
-	sigaction(SIGINT, &stop, &before[0]);
-	sigaction(SIGTERM, &stop, &before[1]);
-	nanosleep(&t, &left);
-	sigaction(SIGINT, &before[0], NULL);
-	sigaction(SIGTERM, &before[1], NULL);
-	return seconds - (double)left.tv_sec - (double)left.tv_nsec / 1e9;
-}
-
-/* In an instance of its own, named by the process that is watched: whatever else is being traced
- * goes on undisturbed. */
-static void read_trace(const char *root, int pid, double seconds, struct mem_external *out)
-{
-	static const char event[] = "events/amdgpu/amdgpu_bo_create/enable";
+	sigset_t signals, mask;
 	char dir[256];
-	int rc;
 
 	if (seconds <= 0) {
 		snprintf(out->created.why, sizeof(out->created.why),
@@ -249,23 +261,21 @@ static void read_trace(const char *root, int pid, double seconds, struct mem_ext
 		return;
 	}
 	snprintf(dir, sizeof(dir), "%s/sys/kernel/tracing/instances/barewave-%d", root, pid);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, &mask);
+	sigaction(SIGINT, &stop, &before[0]);
+	sigaction(SIGTERM, &stop, &before[1]);
 	if (mkdir(dir, 0700) && errno != EEXIST) {
 		unknown(&out->created, "tracing needs root and tracefs", errno);
-		return;
-	}
-	rc = follow(dir, root, pid);
-	if (rc == 0)
-		rc = put(dir, "trace", "", O_TRUNC);
-	if (rc == 0)
-		rc = put(dir, event, "1", 0);
-	if (rc < 0) {
-		unknown(&out->created, "tracepoint amdgpu_bo_create", -rc);
 	} else {
-		out->traced_seconds = trace_for(seconds);
-		put(dir, event, "0", 0);
-		count_trace(dir, out);
+		trace(dir, root, pid, seconds, &mask, out);
+		rmdir(dir);
 	}
-	rmdir(dir);
+	sigaction(SIGINT, &before[0], NULL);
+	sigaction(SIGTERM, &before[1], NULL);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
 }
 
 void mem_external_read(const char *root, int pid, double trace_seconds, struct mem_external *out)
