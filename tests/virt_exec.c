@@ -396,7 +396,8 @@ IN_CHILD(vfork_has_its_own)
 	pid_t pid;
 
 	acquire();
-	copy = dup(kfd);
+	TRUE(kfd >= 0);
+	copy = kfd < 0 ? -1 : dup(kfd);
 	/* NOLINTBEGIN(*-unsafe-functions, clang-analyzer-*): vfork is what is asked about */
 	pid = vfork();
 	if (!pid) {
@@ -531,7 +532,7 @@ static void owned(int fd)
 	TRUE(fcntl(fd, F_GETOWN_EX, &o) == 0 && o.pid == getpid() && o.type == F_OWNER_PID);
 	o = (struct f_owner_ex){F_OWNER_PGRP, getpgrp()};
 	TRUE(fcntl(fd, F_SETOWN_EX, &o) == 0 && fcntl(fd, F_GETOWN) == -getpgrp());
-	o.type = 7;
+	memset(&o.type, 7, sizeof(o.type)); /* none of them */
 	TRUE(fcntl(fd, F_SETOWN_EX, &o) < 0 && errno == EINVAL);
 	o = (struct f_owner_ex){F_OWNER_TID, 0};
 	TRUE(fcntl(fd, F_SETOWN_EX, &o) == 0 && fcntl(fd, F_GETOWN) == 0);
