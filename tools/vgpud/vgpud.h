@@ -199,7 +199,7 @@ size_t place_tick(struct client *c, const struct share_need *in, size_t n, struc
 int place_left(struct client *c, uint32_t id, bool off);
 void places_drop(struct client *c);
 unsigned places_count(unsigned *resident);
-unsigned seats_count(void); /* waves in the machine */
+unsigned seats_count(void);              /* waves in the machine */
 size_t places_json(char *buf, size_t n); /* one object per queue */
 
 #endif

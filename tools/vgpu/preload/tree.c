@@ -525,7 +525,8 @@ void tree_remove(void)
 		return;
 	/* The timers' thread may be writing. Not for ever: who leaves from a signal handler may have
 	 * the lock itself. */
-	clock_gettime(CLOCK_REALTIME, &t); /* ThreadSanitizer does not know pthread_mutex_clocklock */
+	clock_gettime(CLOCK_REALTIME,
+		      &t); /* ThreadSanitizer does not know pthread_mutex_clocklock */
 	t.tv_sec++;
 	locked = !pthread_mutex_timedlock(&lock, &t);
 	remove_tree(root);
