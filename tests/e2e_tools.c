@@ -196,6 +196,13 @@ Test(tools, vgpu_logs_why)
 	cr_expect(strstr(r.out, ": -EBADF: the descriptor is of another process"), "%s", r.out);
 	cr_expect(strstr(r.out, "refused: mmap dmabuf"), "%s", r.out);
 	free(r.out);
+	refused("wanted a file to write to", BAREWAVE " vgpu --log /no/such/log -- true 2>&1");
+	refused("wanted a file to write to", BAREWAVE " vgpu --trace %s -- true 2>&1", dir);
+	/* Where the program is by then does not matter. */
+	expect(0, "open /dev/kfd",
+	       "b=$PWD; cd %s && $b/" BAREWAVE " vgpu --trace here -- sh -c "
+	       "'cd / && : < /dev/kfd; exec $0/" BAREWAVE " info' $b > /dev/null; cat %s/here",
+	       dir, dir);
 }
 
 Test(tools, vgpu_many_at_once)

@@ -1,5 +1,6 @@
 /* barewave vgpu: any KFD client on the virtual gfx1151. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,21 @@ static int set_env(const char *name, const char *value)
 	if (setenv(name, value, 1))
 		return tool_fail("%s: %s", name, strerror(errno));
 	return TOOL_OK;
+}
+
+/* A file that the device will append to, from wherever the program is by then. */
+static int set_file(const char *option, const char *name, const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644), rc;
+	char *whole = fd < 0 ? NULL : realpath(path, NULL);
+
+	rc = whole ? set_env(name, whole)
+		   : tool_fail("%s %s: %s, wanted a file to write to", option, path,
+			       strerror(errno));
+	free(whole);
+	if (fd >= 0)
+		close(fd);
+	return rc;
 }
 
 /* stdout is the program's: the report goes where messages go. */
@@ -183,10 +199,10 @@ static int run(const struct command *self, int argc, char **argv)
 			rc = device_setting(optarg);
 			break;
 		case 't':
-			rc = set_env("VGPU_TRACE", optarg);
+			rc = set_file("--trace", "VGPU_TRACE", optarg);
 			break;
 		case 'l':
-			rc = set_env("VGPU_LOG", optarg);
+			rc = set_file("--log", "VGPU_LOG", optarg);
 			break;
 		case 'f':
 			fidelity = true;
