@@ -189,7 +189,7 @@ static void claim_attn(const struct graph *g, const struct node *n, const struct
 		tiles = round_up(tiles, KA_ATTN_WIDE) / KA_ATTN_WIDE;
 	else
 		take(c, k, "attn", sizeof(struct ka_attn), "attn_h%u", hd);
-	if (c->kernel[0])
+	if (kv && c->kernel[0])
 		shape(c, heads / kv * 32 * KA_ATTN_WAVES, kv, tiles, 32 * KA_ATTN_WAVES);
 }
 
