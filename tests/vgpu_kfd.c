@@ -34,6 +34,7 @@ Test(log, a_report_is_one_message)
 
 	cr_assert_geq(old, 0);
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv), 0);
+	cr_assert_geq(old, 0);
 	dup2(sv[1], 2);
 	vgpu_report("queue %u: %s", 7, "too late");
 	dup2(old, 2);

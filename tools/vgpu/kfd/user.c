@@ -34,7 +34,7 @@ bool user_address_ok(uint64_t addr)
  * never fills. 1: there is none to be had. */
 static int copy_piped(bool to_user, uint64_t user, char *kernel, size_t n)
 {
-	int fds[2], err = 0;
+	int fds[2] = {-1, -1}, err = 0;
 
 	if (rawsys2(SYS_pipe2, fds, O_CLOEXEC))
 		return 1;
