@@ -8,6 +8,10 @@ log=build/tests/log
 # Compiled kernels stay in the build, not in the home of whoever tests.
 export VGPU_JIT_CACHE="${VGPU_JIT_CACHE-$PWD/build/jit-cache}"
 mkdir -p "$log"
+# The device's own descriptors lie above 1000, and some tests count on room for more there.
+# shellcheck disable=SC3045 # where -S or -H is unknown, the limit stays
+[ "$(ulimit -n)" = unlimited ] || [ "$(ulimit -n)" -ge 4096 ] || ulimit -S -n 4096 2>/dev/null ||
+	ulimit -S -n "$(ulimit -H -n)" 2>/dev/null || :
 passed=0 failed=0 skipped=0 bad=
 
 run() { # name, command...
