@@ -415,6 +415,9 @@ static bool emit_insn(struct gen *g, const struct jit_insn *j, uint32_t undone)
 		LLVMValueRef args[2] = {g->x, insn_const(g, &j->in)};
 
 		copy_wave(g, g->w, g->wl);
+		/* It is w already. But w is noalias: what is called may reach the wave by x->w only
+		 * if that is w let out of hand here; and then copies go to and from memory. */
+		set(g, g->x, XOFF(w), g->w);
 		set(g, g->x, XOFF(nvgpr), L.LLVMConstInt(g->i32, g->shape.nvgpr, 0));
 		set(g, g->x, XOFF(mode), L.LLVMConstInt(g->i32, g->shape.mode, 0));
 		L.LLVMBuildCall2(g->b, g->sem_type, sem, args, 2, "");
@@ -547,7 +550,9 @@ static void emit_function(struct gen *g, const char *name)
 
 	g->fn = L.LLVMAddFunction(g->m, name, L.LLVMFunctionType(g->i64, params, 4, 0));
 	attr(g, g->fn, 1, "noalias");
-	/* The wave has another name: x->w, by which functions called with x find it. */
+	/* The wave has another name, x->w: where it may be used, it is made from this one first
+	 * (emit_insn()). */
+	attr(g, g->fn, 2, "noalias");
 	target_attrs(g, g->fn);
 	g->x = L.LLVMGetParam(g->fn, 0);
 	g->w = L.LLVMGetParam(g->fn, 1);
