@@ -70,16 +70,16 @@ INLINE void strip_unit_load(enum wtype t, GLOBAL const u8 *row, u32 off, u32 k, 
 	case W_Q5_K: {
 		u4 head = LOAD(u4, row + (unit >> 2) * (t == W_Q4_K ? 144 : 176), off);
 		/* Scales and minima of sub-blocks 0-3 and 4-7, a byte each; two of them are ours. */
-		u32 sh = (unit & 1) * 16, upper = opaque(unit & 2);
-		u32 sc = upper ? (head[3] & 0x0f0f0f0fu) | (head[1] >> 2 & 0x30303030u)
-			       : head[1] & 0x3f3f3f3fu;
-		u32 mn = upper ? (head[3] >> 4 & 0x0f0f0f0fu) | (head[2] >> 2 & 0x30303030u)
-			       : head[2] & 0x3f3f3f3fu;
+		u32 sh = (unit & 1) * 16, upper = 0u - (unit >> 1 & 1);
+		u32 s_lo = head[1] & 0x3f3f3f3fu, m_lo = head[2] & 0x3f3f3f3fu;
+		u32 s_hi = (head[3] & 0x0f0f0f0fu) | (head[1] >> 2 & 0x30303030u);
+		u32 m_hi = (head[3] >> 4 & 0x0f0f0f0fu) | (head[2] >> 2 & 0x30303030u);
+		/* A mask, because a choice would become a branch. */
+		u32 sc = opaque((s_lo ^ ((s_lo ^ s_hi) & upper)) >> sh);
+		u32 mn = opaque((m_lo ^ ((m_lo ^ m_hi) & upper)) >> sh);
 		float d = (float)__builtin_bit_cast(f16, (u16)head[0]);
 		float dmin = -(float)__builtin_bit_cast(f16, (u16)(head[0] >> 16));
 
-		sc = opaque(sc >> sh);
-		mn = opaque(mn >> sh);
 		s->a[0] = d * (float)(sc & 255);
 		s->a[1] = d * (float)(sc >> 8 & 255);
 		s->b[0] = dmin * (float)(mn & 255);
