@@ -128,12 +128,24 @@ static void check_work(struct cp_dispatch *d)
 	d->check = check_begin(&d->q->check, &l);
 }
 
+/* Whether every wave begins with all of its lanes on. */
+static bool waves_whole(const struct cp_dispatch *d)
+{
+	uint32_t items = d->wg[0] * d->wg[1] * d->wg[2];
+
+	for (unsigned i = 0; i < 3; i++)
+		if (d->grid[i] % d->wg[i])
+			return false;
+	return items % (d->wave64 ? 64 : 32) == 0;
+}
+
 void cp_sched_add(struct cp_dispatch *d)
 {
 	struct jit_shape shape = {
 		.nvgpr = d->nvgpr,
 		.mode = cp_wave_mode(d),
 		.wave64 = d->wave64,
+		.whole = waves_whole(d),
 	};
 
 	d->jit = jit_kernel_get(&d->q->port, d->entry, &shape,

@@ -135,7 +135,8 @@ static void hash_kernel(struct jit_kernel *k)
 {
 	uint64_t h[2] = {0xcbf29ce484222325u, 0x84222325cbf29ce4u}, compiler[4] = {0};
 	/* The magic stands for how this device lays out what compiled code reaches. */
-	uint32_t shape[4] = {k->shape.nvgpr, k->shape.mode, k->shape.wave64, JIT_SERVER_MAGIC};
+	uint32_t shape[5] = {k->shape.nvgpr, k->shape.mode, k->shape.wave64, k->shape.whole,
+			     JIT_SERVER_MAGIC};
 	static const uint32_t leaves[] = {0, 1, 7, 0xd, 0x80000001u};
 	uint32_t cpu[4] = {0};
 
@@ -196,7 +197,8 @@ static int compile(struct jit_kernel *k, jit_fn **fn, bool *cached)
 
 static bool same_shape(const struct jit_shape *a, const struct jit_shape *b)
 {
-	return a->nvgpr == b->nvgpr && a->mode == b->mode && a->wave64 == b->wave64;
+	return a->nvgpr == b->nvgpr && a->mode == b->mode && a->wave64 == b->wave64 &&
+	       a->whole == b->whole;
 }
 
 /* With J.lock held: the same code at another address shares the function. */

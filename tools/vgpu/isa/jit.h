@@ -17,6 +17,8 @@ struct jit_shape {
 	uint32_t nvgpr; /* allocated per lane */
 	uint32_t mode;  /* MODE at launch; waves with another one are interpreted */
 	bool wave64;
+	bool whole; /* waves begin with all lanes on: until something writes EXEC, code for fewer
+		     * need not exist. A wave that comes with fewer all the same is interpreted. */
 };
 
 enum jit_mode {

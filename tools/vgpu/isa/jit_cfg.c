@@ -252,6 +252,35 @@ static int collect(struct explore *e, struct jit_cfg *c)
 	return 0;
 }
 
+/* Where EXEC may have been written on the way from the start. What is reached in no way that is known
+ * here counts too. */
+static void find_some(struct jit_cfg *c)
+{
+	bool more = true;
+
+	for (uint32_t i = 1; i < c->n_blocks; i++)
+		c->blocks[i].some = true;
+	for (uint32_t i = 0; i < c->n_blocks; i++)
+		for (unsigned k = 0; k < 2; k++)
+			if (c->blocks[i].next[k] >= 0)
+				c->blocks[c->blocks[i].next[k]].some = false;
+	while (more) {
+		more = false;
+		for (uint32_t i = 0; i < c->n_blocks; i++) {
+			const struct jit_block *b = &c->blocks[i];
+			bool some = b->some || writes_exec(&c->insns[b->first + b->n - 1].in);
+
+			for (unsigned k = 0; k < 2 && some; k++) {
+				struct jit_block *t =
+					b->next[k] < 0 ? NULL : &c->blocks[b->next[k]];
+
+				if (t && !t->some)
+					t->some = more = true;
+			}
+		}
+	}
+}
+
 int jit_cfg_build(int (*fetch)(void *ctx, uint64_t pc, void *dst, size_t n), void *ctx,
 		  uint64_t entry, struct jit_cfg *out)
 {
@@ -268,6 +297,8 @@ int jit_cfg_build(int (*fetch)(void *ctx, uint64_t pc, void *dst, size_t n), voi
 	r = explore(&e, &c, 0);
 	if (!r)
 		r = collect(&e, &c);
+	if (!r)
+		find_some(&c);
 	if (!r && c.n_insns > MAX_INSNS && !c.refusal[0])
 		snprintf(c.refusal, sizeof(c.refusal), "%u instructions, more than %u", c.n_insns,
 			 MAX_INSNS);

@@ -22,6 +22,7 @@ struct jit_block {
 	uint32_t first, n; /* instructions */
 	int32_t next[2];   /* block numbers: fall-through and taken; -1: none or outside */
 	bool entry;        /* waves may resume here: the start, behind a stop, loop heads */
+	bool some;         /* a wave that began with all lanes on may come here with fewer */
 };
 
 struct jit_cfg {

@@ -6,8 +6,9 @@
  * wave into values. So registers live in machine registers across blocks and loops, and go back
  * to memory where the function is left.
  *
- * Each block exists twice: for EXEC all ones, where masks vanish, and for any EXEC. EXEC is
- * looked at once per block; an instruction that changes it ends its block (jit_cfg.c).
+ * Each block exists twice: for EXEC all ones, where masks vanish, and for any EXEC (the latter not
+ * where waves of the shape have all lanes on; they leave if they do not). EXEC is looked at once per
+ * block; an instruction that changes it ends its block (jit_cfg.c).
  *
  * This is code of vgpu-jitc, the compiler's own process (jit_server.c).
  */
@@ -480,33 +481,37 @@ static void emit_body(struct gen *g, const struct jit_block *bl, bool full)
 static void emit_block(struct gen *g, uint32_t i)
 {
 	const struct jit_block *bl = &g->cfg->blocks[i];
-	LLVMBasicBlockRef go, full = block(g, "full"), part = block(g, "part");
+	LLVMBasicBlockRef go, full = block(g, "full"), part = NULL, out = NULL;
+	bool both = bl->some || !g->shape.whole;
 	LLVMValueRef left, exec;
 
 	L.LLVMPositionBuilderAtEnd(g->b, g->head[i]);
 	left = L.LLVMBuildLoad2(g->b, g->i64, g->left, "");
-	if (bl->entry) {
-		LLVMBasicBlockRef out = block(g, "out");
-
-		go = block(g, "go");
-		L.LLVMBuildCondBr(g->b, L.LLVMBuildICmp(g->b, LLVMIntSLE, left, g->zero64, ""), out,
-				  go);
+	if (both)
+		part = block(g, "part");
+	if (bl->entry || !both) {
+		out = block(g, "out");
 		L.LLVMPositionBuilderAtEnd(g->b, out);
 		set_pc(g, bl->off);
 		L.LLVMBuildBr(g->b, g->exit);
+		L.LLVMPositionBuilderAtEnd(g->b, g->head[i]);
+	}
+	if (bl->entry) {
+		go = block(g, "go");
+		L.LLVMBuildCondBr(g->b, L.LLVMBuildICmp(g->b, LLVMIntSLE, left, g->zero64, ""), out,
+				  go);
 		L.LLVMPositionBuilderAtEnd(g->b, go);
 	}
-	L.LLVMBuildStore(g->b, L.LLVMBuildSub(g->b, left, c64(g, bl->n), ""), g->left);
 	exec = get(g, g->i64, g->wl, WOFF(exec));
 	L.LLVMBuildCondBr(g->b,
 			  L.LLVMBuildICmp(g->b, LLVMIntEQ, exec,
 					  c64(g, g->shape.wave64 ? ~0ull : 0xffffffffull), ""),
-			  full, part);
-	L.LLVMPositionBuilderAtEnd(g->b, full);
-	emit_body(g, bl, true);
-	L.LLVMPositionBuilderAtEnd(g->b, part);
-	if (!g->missing)
-		emit_body(g, bl, false);
+			  full, both ? part : out);
+	for (unsigned k = 0; k < (both ? 2u : 1u) && !g->missing; k++) {
+		L.LLVMPositionBuilderAtEnd(g->b, k ? part : full);
+		L.LLVMBuildStore(g->b, L.LLVMBuildSub(g->b, left, c64(g, bl->n), ""), g->left);
+		emit_body(g, bl, !k);
+	}
 }
 
 /* Every sem function and helper: private to the module and to be inlined. */
