@@ -457,6 +457,17 @@ entry t_exec
 	v_mov_b32_e32 v8, 3
 	s_endpgm
 
+// The upper half alone, which a wave of 32 lanes has too.
+entry t_exec_hi
+	v_cmp_le_u32_e64 exec_hi, 5, v0
+	v_add_nc_u32_e32 v2, v1, v1
+	s_mov_b32 s10, exec_hi
+	s_mov_b32 exec_hi, 0
+	v_add_co_u32 v3, exec_hi, v1, v1
+	v_add_nc_u32_e32 v4, v1, v1
+	s_mov_b32 s11, exec_hi
+	s_endpgm
+
 entry f_load
 	prologue
 	v_mov_b32_e32 v2, v1

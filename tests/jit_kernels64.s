@@ -60,6 +60,23 @@ entry q_overlap
 	v_cndmask_b32_e64 v14, v1, v2, s[10:11]
 	s_endpgm
 
+// A mask's register is even; an odd number has its low bit ignored.
+entry q_odd
+	.long 0xd44d000b, 0x00020300 // v_cmp_ne_u32_e64 s[11:12], v0, v1
+	.long 0xd44d007d, 0x00020300 // v_cmp_ne_u32_e64 m0, v0, v1
+	v_mov_b32_e32 v2, v1
+	.long 0xd449007f, 0x0002020a // v_cmp_lt_u32_e64 exec_hi, s10, v1
+	v_mov_b32_e32 v3, v1
+	s_mov_b64 s[12:13], exec
+	s_mov_b64 exec, -1
+	v_mov_b32_e32 v4, v1
+	.long 0xd7007f05, 0x00020501 // v_add_co_u32 v5, exec_hi, v1, v2
+	v_mov_b32_e32 v6, v1
+	s_mov_b64 s[14:15], exec
+	s_mov_b64 exec, -1
+	v_cndmask_b32_e64 v7, v1, v2, s[12:13]
+	s_endpgm
+
 entry q_diverge
 	v_and_b32_e32 v2, 15, v1
 	v_mov_b32_e32 v3, 0

@@ -518,3 +518,19 @@ Test(vgpu_manual64, dual_issue_is_skipped)
 	is(2, 0);
 	is(3, 7);
 }
+
+/* v_cmp_ne_u32_e64 s[11], v4, 7 and exec_hi: lane masks of 64 lanes lie in even pairs. */
+Test(vgpu_manual64, mask_pairs_are_even)
+{
+	all(4, 7);
+	m_v(4)[3] = 8;
+	m_put(0xd44d000b);
+	m_put((128 + 7) << 9 | V(4));
+	m_put(0xd44d007f);
+	m_put((128 + 7) << 9 | V(4));
+	e_vop1(ISA_V_MOV_B32, 3, V(4));
+	m_run_ok();
+	cr_assert_eq(M.w->s[10], 8);
+	cr_assert_eq(M.w->s[11], ~0u); /* zeroes there */
+	cr_assert_eq(M.w->exec, 0xffffffff00000008);
+}

@@ -114,7 +114,5 @@ int isa_mask_dst(const struct isa_insn *in)
 {
 	if (isa_home[in->op] == ISA_VOPC && in->sdst == OPR_NONE)
 		return OPR_EXEC_LO; /* v_cmpx */
-	if (in->sdst == OPR_EXEC_LO || in->sdst < ISA_SGPRS)
-		return in->sdst;
-	return -1;
+	return in->sdst < ISA_SGPRS ? in->sdst & ~1 : -1;
 }

@@ -81,8 +81,8 @@ static bool writes_exec(const struct isa_insn *in)
 	const char *n = isa_op_name(in->op);
 
 	return in->dst == OPR_EXEC_LO || in->dst == OPR_EXEC_HI || in->sdst == OPR_EXEC_LO ||
-	       strstr(n, "subvector") || strstr(n, "saveexec") || strstr(n, "wrexec") ||
-	       strstr(n, "cmpx");
+	       in->sdst == OPR_EXEC_HI || strstr(n, "subvector") || strstr(n, "saveexec") ||
+	       strstr(n, "wrexec") || strstr(n, "cmpx");
 }
 
 /* A register number that is data defeats keeping registers out of memory; code that invalidates the

@@ -42,8 +42,8 @@ extern const struct isa_shape isa_shapes[];
 extern const uint16_t isa_flags[]; /* OPF_* */
 extern const uint8_t isa_home[];   /* enum isa_fmt of the ops.def row */
 
-/* The register pair whose low and high dwords are the lane mask that in writes (VOPC and carries),
- * by its low register; v_cmpx: OPR_EXEC_LO. -1: it writes none. In wave64 both halves read the
+/* wave64: the register pair whose low and high dwords are the lane mask that in writes (VOPC and
+ * carries), by its low register; v_cmpx: OPR_EXEC_LO. -1: it writes none. Both halves read the
  * scalars from before either writes its dword. */
 int isa_mask_dst(const struct isa_insn *in);
 
