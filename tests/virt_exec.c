@@ -9,6 +9,7 @@
 #include <spawn.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "ioctl/harness.h"
 
@@ -416,6 +417,44 @@ IN_CHILD(vfork_has_its_own)
 	TRUE(read(drm, &byte, 1) < 0 && errno == EINVAL);
 	alloc(4096, GTT);
 	TRUE(access("/sys/class/kfd/kfd/topology/nodes/1/gpu_id", R_OK) == 0);
+}
+
+/* Whose parent has done nothing else with the device than to open it. */
+static void vforks_at_once(void)
+{
+	struct kfd_ioctl_get_version_args v = {0};
+	struct stat st;
+	int status = 0;
+	pid_t pid;
+
+	kfd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+	/* NOLINTBEGIN(*-unsafe-functions, clang-analyzer-*): vfork is what is asked about */
+	pid = vfork();
+	if (!pid) {
+		close(kfd);
+		_exit(3);
+	}
+	/* NOLINTEND(*-unsafe-functions, clang-analyzer-*) */
+	TRUE(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 3);
+	WANT(0, GET_VERSION, &v);
+	TRUE(stat("/dev/kfd", &st) == 0 && S_ISCHR(st.st_mode));
+}
+
+/* Also when that parent is itself a forked child: of one that has the device, and of one that has not. */
+IN_CHILD(vfork_of_a_forked_child_has_its_own)
+{
+	for (int opened = 0; opened < 2; opened++) {
+		pid_t pid;
+
+		if (opened)
+			TRUE(close(open("/dev/kfd", O_RDWR)) == 0);
+		pid = fork();
+		if (!pid) {
+			vforks_at_once();
+			exit(failures ? 1 : 0);
+		}
+		ended_well(pid, opened ? "child of one that has it" : "child of one that has not");
+	}
 }
 
 /* A daemon closes all that it does not know: the device's own descriptors are not among them. */

@@ -12,6 +12,7 @@
 static uint64_t *word; /* generation of this address space; 0 in a fresh copy */
 static uint64_t generation;
 static pid_t fallback_pid;
+static pid_t home; /* whose memory this generation of it is */
 
 uint64_t vgpu_mm_generation(void)
 {
@@ -44,8 +45,10 @@ uint64_t vgpu_mm_generation(void)
 		fallback_pid = getpid();
 		*word = 0;
 	}
-	if (!*word)
+	if (!*word) {
+		__atomic_store_n(&home, (pid_t)rawsys0(SYS_getpid), __ATOMIC_RELAXED);
 		__atomic_store_n(word, ++generation, __ATOMIC_RELEASE);
+	}
 	g = *word;
 	pthread_mutex_unlock(&lock);
 	return g;
@@ -55,14 +58,9 @@ uint64_t vgpu_mm_generation(void)
  * tables of them that lie here are its parent's. */
 bool vgpu_mm_borrowed(void)
 {
-	static pid_t home;
-	static uint64_t home_generation;
-	uint64_t g = vgpu_mm_generation();
-	pid_t pid = (pid_t)rawsys0(SYS_getpid);
+	pid_t whose;
 
-	if (__atomic_load_n(&home_generation, __ATOMIC_ACQUIRE) != g) {
-		__atomic_store_n(&home, pid, __ATOMIC_RELAXED);
-		__atomic_store_n(&home_generation, g, __ATOMIC_RELEASE);
-	}
-	return __atomic_load_n(&home, __ATOMIC_RELAXED) != pid;
+	vgpu_mm_generation();
+	whose = __atomic_load_n(&home, __ATOMIC_RELAXED);
+	return whose && whose != (pid_t)rawsys0(SYS_getpid);
 }

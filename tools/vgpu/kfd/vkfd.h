@@ -87,10 +87,10 @@ void vgpu_device_fini(void);
 int kfd_gpu_recover(void);
 bool vgpu_device_alive(void); /* this process has initialised it */
 
-/* Identifies the address space: changes in a forked child, not in one that shares it. */
+/* Identifies the address space: changes in a forked child, not in one that shares it. Who is the first
+ * to ask is taken for the process whose memory it is: every fork's child asks at once. */
 uint64_t vgpu_mm_generation(void);
-/* The caller is a child of vfork() that has not executed yet: tables of descriptors are its parent's.
- * To be asked once before a child can exist. */
+/* The caller is a child of vfork() that has not executed yet: tables of descriptors are its parent's. */
 bool vgpu_mm_borrowed(void);
 
 /* ---- /dev/kfd ------------------------------------------------------------- */

@@ -302,11 +302,18 @@ static void keep_hold(void)
 		own_fd_mark(fd);
 }
 
+/* Before a child of its own can ask, which would be taken for the owner of the memory. */
+static void copied(void)
+{
+	vgpu_mm_generation();
+}
+
 void kept_attach(void)
 {
 	struct head h = {0};
 
-	vgpu_mm_borrowed(); /* the first time: this memory's own process */
+	copied();
+	pthread_atfork(NULL, NULL, copied);
 	keep_hold();
 	if (share_on()) {
 		vfd_adopt_all();
