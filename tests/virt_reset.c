@@ -357,3 +357,28 @@ Test(virt_reset, a_hang_that_is_none)
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert_eq(status, 0);
 }
+
+/* Who asked for the reset finds all of its messages there when it is over, like a reader of the kernel's
+ * file, which waits for the work as a whole. The first stream of many is served last. */
+IN_CHILD(over_when_all_is_said, "clock=virtual")
+{
+	int smi;
+
+	if (geteuid()) {
+		fprintf(stderr, "SKIP: over_when_all_is_said: debugfs is root's\n");
+		return;
+	}
+	acquire();
+	smi = smi_open(POST);
+	for (unsigned i = 0; i < 100; i++)
+		smi_open(POST);
+	for (unsigned i = 1; i <= 10; i++) {
+		int fd = open("/sys/kernel/debug/dri/0/amdgpu_gpu_recover", O_RDONLY);
+		char text[64] = "", want[64];
+
+		TRUE(fd >= 0);
+		close(fd);
+		snprintf(want, sizeof(want), "4 %x \n", i);
+		TRUE(read(smi, text, sizeof(text) - 1) > 0 && !strcmp(text, want));
+	}
+}

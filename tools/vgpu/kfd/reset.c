@@ -29,6 +29,7 @@ static pthread_cond_t over = PTHREAD_COND_INITIALIZER;
 /* Held from locked on until all processes are suspended: kfd_processes_mutex of kgd2kfd_suspend(). */
 static pthread_mutex_t suspending = PTHREAD_MUTEX_INITIALIZER;
 static bool scheduled; /* from the request on */
+static bool telling;   /* it is over, which not all of its messages say yet */
 static bool locked;    /* atomic: between pre- and post-reset */
 static enum kfd_reset_source source;
 static uint32_t resets; /* adev->gpu_reset_counter */
@@ -110,7 +111,8 @@ int kfd_gpu_recover(void)
 	if (err)
 		return err;
 	pthread_mutex_lock(&lock);
-	while (scheduled)
+	/* The kernel's file waits for all of the work. */
+	while (scheduled || telling)
 		pthread_cond_wait(&over, &lock);
 	pthread_mutex_unlock(&lock);
 	return 0;
@@ -193,9 +195,14 @@ static void post_reset(void)
 	pthread_mutex_lock(&lock);
 	__atomic_store_n(&locked, false, __ATOMIC_RELEASE);
 	scheduled = false;
+	telling = true;
 	pthread_cond_broadcast(&over);
 	pthread_mutex_unlock(&lock);
 	smi_reset(KFD_SMI_EVENT_GPU_POST_RESET, "");
+	pthread_mutex_lock(&lock);
+	telling = false;
+	pthread_cond_broadcast(&over);
+	pthread_mutex_unlock(&lock);
 }
 
 void kfd_reset_ended(uint32_t count)
@@ -261,6 +268,6 @@ void kfd_reset_after_fork(void)
 	pthread_mutex_init(&suspending, NULL);
 	pthread_cond_init(&over, NULL);
 	begin_timer.armed = end_timer.armed = false;
-	scheduled = locked = mes_dead = false;
+	scheduled = telling = locked = mes_dead = false;
 	resets = 0;
 }
