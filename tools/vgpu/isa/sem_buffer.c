@@ -240,20 +240,18 @@ static void load_lds(struct isa_exec *x, const struct isa_insn *in, unsigned siz
 	{                                                                                          \
 		load(x, in, size, part);                                                           \
 	}
-LOAD(U8, 1, PART_U8)
-LOAD(I8, 1, PART_I8)
-LOAD(U16, 2, PART_U16)
-LOAD(I16, 2, PART_I16)
-LOAD(B32, 4, PART_B32)
-LOAD(B64, 8, PART_B32)
-LOAD(B96, 12, PART_B32)
-LOAD(B128, 16, PART_B32)
-LOAD(D16_U8, 1, PART_D16_U8)
-LOAD(D16_I8, 1, PART_D16_I8)
-LOAD(D16_B16, 2, PART_D16)
-LOAD(D16_HI_U8, 1, PART_D16_HI_U8)
-LOAD(D16_HI_I8, 1, PART_D16_HI_I8)
-LOAD(D16_HI_B16, 2, PART_D16_HI)
+#define STORE(suffix, size, hi)                                                                    \
+	SEM(BUFFER_STORE_##suffix)                                                                 \
+	{                                                                                          \
+		store(x, in, size, hi);                                                            \
+	}
+#define ATOMIC(suffix, op, size)                                                                   \
+	SEM(BUFFER_ATOMIC_##suffix)                                                                \
+	{                                                                                          \
+		atomic(x, in, op, size);                                                           \
+	}
+#include "isa/vmem.def"
+ATOMIC(CSUB_U32, VM_CSUB, 4)
 
 #define LOAD_LDS(suffix, size, part)                                                               \
 	SEM(BUFFER_LOAD_LDS_##suffix)                                                              \
@@ -265,45 +263,6 @@ LOAD_LDS(I8, 1, PART_I8)
 LOAD_LDS(U16, 2, PART_U16)
 LOAD_LDS(I16, 2, PART_I16)
 LOAD_LDS(B32, 4, PART_B32)
-
-#define STORE(suffix, size, hi)                                                                    \
-	SEM(BUFFER_STORE_##suffix)                                                                 \
-	{                                                                                          \
-		store(x, in, size, hi);                                                            \
-	}
-STORE(B8, 1, false)
-STORE(B16, 2, false)
-STORE(B32, 4, false)
-STORE(B64, 8, false)
-STORE(B96, 12, false)
-STORE(B128, 16, false)
-STORE(D16_HI_B8, 1, true)
-STORE(D16_HI_B16, 2, true)
-
-#define ATOMIC(suffix, op, size)                                                                   \
-	SEM(BUFFER_ATOMIC_##suffix)                                                                \
-	{                                                                                          \
-		atomic(x, in, op, size);                                                           \
-	}
-#define ATOMICS(name, t, op) ATOMIC(name##_##t##32, op, 4) ATOMIC(name##_##t##64, op, 8)
-ATOMICS(SWAP, B, VM_SWAP)
-ATOMICS(CMPSWAP, B, VM_CMPSWAP)
-ATOMICS(ADD, U, VM_ADD)
-ATOMICS(SUB, U, VM_SUB)
-ATOMICS(MIN, I, VM_SMIN)
-ATOMICS(MIN, U, VM_UMIN)
-ATOMICS(MAX, I, VM_SMAX)
-ATOMICS(MAX, U, VM_UMAX)
-ATOMICS(AND, B, VM_AND)
-ATOMICS(OR, B, VM_OR)
-ATOMICS(XOR, B, VM_XOR)
-ATOMICS(INC, U, VM_INC)
-ATOMICS(DEC, U, VM_DEC)
-ATOMIC(CSUB_U32, VM_CSUB, 4)
-ATOMIC(CMPSWAP_F32, VM_FCMPSWAP, 4)
-ATOMIC(MIN_F32, VM_FMIN, 4)
-ATOMIC(MAX_F32, VM_FMAX, 4)
-ATOMIC(ADD_F32, VM_FADD, 4)
 
 SEM(BUFFER_GL0_INV)
 {
