@@ -386,7 +386,6 @@ Test(run, nothing_stays_at_exit)
 	}
 }
 
-/* The counters count. (BXFI_MAP: Criterion's, of a test that runs a test program.) */
 /* An interrupt in the middle: text, report and ledger up to there, nothing left on the device, and whoever
  * waits is told. */
 Test(run, an_interrupt_ends_in_order)
@@ -424,6 +423,54 @@ Test(run, an_interrupt_ends_in_order)
 	expect(0, "weights ", BAREWAVE " mem --ledger %s", ledger);
 }
 
+/* An interrupt while standard output waits for its reader: nothing of the text is lost. */
+Test(run, an_interrupt_while_the_pipe_is_full)
+{
+	char got[8192], full[4096];
+	int status, fds[2];
+	size_t n = 0;
+	ssize_t more;
+	pid_t pid;
+
+	cr_assert_eq(pipe(fds), 0);
+	cr_assert_eq(fcntl(fds[1], F_SETPIPE_SZ, sizeof(full)), sizeof(full));
+	memset(full, '.', sizeof(full));
+	cr_assert_eq(write(fds[1], full, sizeof(full)), (ssize_t)sizeof(full));
+	pid = fork();
+	cr_assert_geq(pid, 0);
+	if (!pid) {
+		dup2(fds[1], 1);
+		close(fds[0]);
+		close(fds[1]);
+		signal(SIGINT, SIG_DFL);
+		execl(BAREWAVE, "barewave", "run", "--cpu", "-m", "data/demo/story-4m-q8_0.gguf",
+		      "-p", "Once upon", "-n", "50", NULL);
+		_exit(127);
+	}
+	close(fds[1]);
+	/* With a handler (bit 1 of the caught), and asleep: its first word does not fit. */
+	expect(0, "there",
+	       "cd /proc/%d && until grep -q '^SigCgt:.*[2367abef]$' status && "
+	       "grep -q '^State:.S' status; do grep -q '^State:.[^XZ]' status || exit 1; "
+	       "sleep 0.02; done; echo there",
+	       (int)pid);
+	cr_assert_eq(kill(pid, SIGINT), 0);
+	/* Until it has been delivered. */
+	expect(0, "there",
+	       "while grep -q 'Pnd.*2$' /proc/%d/status; do sleep 0.02; done; echo there",
+	       (int)pid);
+	while ((more = read(fds[0], got + n, sizeof(got) - 1 - n)) > 0)
+		n += (size_t)more;
+	close(fds[0]);
+	got[n] = '\0';
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "status 0x%x", status);
+	cr_assert_gt(n, sizeof(full));
+	cr_expect_eq(strncmp(got + sizeof(full), "Once upon", 9), 0, "%s", got + sizeof(full));
+	cr_expect(strstr(got, "stopped: interrupted"), "%s", got + sizeof(full));
+}
+
+/* The counters count. (BXFI_MAP: Criterion's, of a test that runs a test program.) */
 Test(run, what_stays_is_counted)
 {
 	json_t *o = stats(0, "vgpu -- env -u BXFI_MAP build/tests/virt_driver"

@@ -118,10 +118,12 @@ static void note_interrupt(int sig)
 }
 
 /* The first SIGINT ends the text after the step under way: the report, the ledger and an orderly end
- * follow. The second one is the system's. */
+ * follow. The second one is the system's. A write that waits for its reader goes on: stdio drops what
+ * an interrupted one has not written. */
 static void catch_interrupt(void)
 {
-	const struct sigaction sa = {.sa_handler = note_interrupt, .sa_flags = SA_RESETHAND};
+	const struct sigaction sa = {.sa_handler = note_interrupt,
+				     .sa_flags = SA_RESETHAND | SA_RESTART};
 	struct sigaction before;
 
 	/* Not where somebody (nohup, a shell's background) wants it ignored. */
