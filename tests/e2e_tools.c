@@ -198,6 +198,11 @@ Test(tools, vgpu_logs_why)
 	free(r.out);
 	refused("wanted a file to write to", BAREWAVE " vgpu --log /no/such/log -- true 2>&1");
 	refused("wanted a file to write to", BAREWAVE " vgpu --trace %s -- true 2>&1", dir);
+	/* Pipes have no path but this one. */
+	expect(0, "open /dev/kfd",
+	       BAREWAVE " vgpu --trace /dev/stderr -- " BAREWAVE " info 2>&1 >/dev/null");
+	expect(0, "open /dev/kfd",
+	       "exec 3>&1; " BAREWAVE " vgpu --trace /dev/fd/3 -- " BAREWAVE " info >/dev/null");
 	/* Where the program is by then does not matter. */
 	expect(0, "open /dev/kfd",
 	       "b=$PWD; cd %s && $b/" BAREWAVE " vgpu --trace here -- sh -c "

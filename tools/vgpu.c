@@ -52,11 +52,12 @@ static int set_env(const char *name, const char *value)
 	return TOOL_OK;
 }
 
-/* A file that the device will append to, from wherever the program is by then. */
+/* A file that the device will append to, from wherever the program is by then. A whole path stays as it
+ * is: what /dev/stderr and a shell's >(...) stand for may have no other name. */
 static int set_file(const char *option, const char *name, const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644), rc;
-	char *whole = fd < 0 ? NULL : realpath(path, NULL);
+	char *whole = fd < 0 ? NULL : *path == '/' ? strdup(path) : realpath(path, NULL);
 
 	rc = whole ? set_env(name, whole)
 		   : tool_fail("%s %s: %s, wanted a file to write to", option, path,
