@@ -420,6 +420,21 @@ Test(mem, the_map_shows_guards_and_what_lies_inside)
 
 /* ---- plan ---- */
 
+/* Without --batch a plan is that of a run; the help and the page say the same number. */
+Test(mem, plan_takes_the_steps_of_a_run)
+{
+	struct result r = shell(BAREWAVE " plan --device=virt -m " DEMO " -c 64 --json");
+	json_t *plan = json_of(&r);
+	long long batch = number(plan, "batch");
+	char text[64];
+
+	snprintf(text, sizeof(text), "taken in one step (default %lld)\n", batch);
+	expect(0, text, BAREWAVE " plan --help");
+	snprintf(text, sizeof(text), "taken in one step (%lld).\n", batch);
+	expect(0, text, "cat docs/man/barewave-plan.1");
+	json_decref(plan);
+}
+
 Test(mem, plan_and_run_agree_to_the_byte)
 {
 	static const char *const options[] = {"", "--align 'transient:*=4096'", "--redzone 64"};

@@ -18,7 +18,7 @@ static const char help[] =
 	"it does not fit, with the arithmetic.\n\n"
 	"  -m, --model FILE     GGUF v2 or v3, architecture qwen3\n"
 	"  -c, --ctx N          context slots (default: what the model was trained for)\n"
-	"  --batch N            tokens of a prompt that are taken in one step (default 16)\n"
+	"  --batch N            tokens of a prompt that are taken in one step (default 32)\n"
 	"  --all-logits         keep logits of every token of a step (run --logits)\n"
 	"  --map                the address of every buffer, and of every tensor inside one, by "
 	"the\n"
@@ -31,6 +31,8 @@ static const char help[] =
 	"                       it has is unknown then\n" TOOL_DEVICE_HELP
 	"  --json               everything, as JSON\n"
 	"  --help               this text\n" LOADING_HELP PLACEMENT_HELP;
+
+_Static_assert(ENGINE_BATCH == 32, "the help has it");
 
 struct plan_command {
 	const char *model_path, *device;
