@@ -82,7 +82,8 @@ static int birth(struct parse *p, const struct ledger_entry *e, uint64_t ns)
 		return bad(p, "generation", e->generation, "1 to the number of entries");
 	if (p->by_generation[e->generation])
 		return bad(p, "generation", e->generation, "one that was not used before");
-	if (e->va + e->size < e->va || v->live + e->size < v->live)
+	/* Changes of what is alive have a sign. */
+	if (e->size > INT64_MAX || e->va + e->size < e->va || v->live + e->size < v->live)
 		return bad(p, "size", e->size, "one that fits behind its address");
 	if (v->header.version >= 3 && e->first >= e->size && e->first)
 		return bad(p, "first byte", e->first, "an offset inside the mapping");

@@ -205,6 +205,11 @@ Test(view, refusals)
 	bo(LEDGER_FREE, 0, 1, 0x1000, 4096);
 	cr_expect_eq(parse(), -EINVAL, "freed twice");
 	image.h.count = 1;
+	bo(LEDGER_ALLOC, 0, 1, 0x1000, 1ull << 63);
+	bo(LEDGER_FREE, 0, 1, 0x1000, 1ull << 63);
+	cr_expect_eq(parse(), -EINVAL, "half of all there is");
+	cr_expect(strstr(why, "size 9223372036854775808; wanted: one that fits"), "%s", why);
+	image.h.count = 1;
 	bo(77, 0, 1, 0, 0);
 	cr_expect_eq(parse(), -EINVAL);
 }
