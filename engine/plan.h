@@ -128,7 +128,7 @@ struct plan {
 	struct plan_zone *zones;
 	uint32_t n_zones;
 	/* Bounded residency: the weights of the last `refilled` of n_blocks blocks take turns in the
-	 * slot; a step reads refill_bytes of the file for them. */
+	 * slot; a step reads refill_bytes of the file for them (of one block, the first step). */
 	uint32_t n_blocks, refilled;
 	uint64_t refill_bytes;
 	uint64_t *slot_used;          /* by block */

@@ -63,7 +63,7 @@ int plan_slot_append(struct plan *p, const struct tensor *t, struct plan_place *
 	*used = block.bytes;
 	if (*used > p->bo[PLAN_SLOT].bytes)
 		p->bo[PLAN_SLOT].bytes = *used;
-	p->refill_bytes += pl->bytes;
+	p->refill_bytes += t->bytes; /* rows on the device may be longer */
 	pl->bo = PLAN_SLOT;
 	return 0;
 }

@@ -363,6 +363,7 @@ static unsigned check_slot_places(const struct plan *p, const struct plan_graph 
 {
 	const struct graph *g = pg->g;
 	unsigned in_slot = 0;
+	uint64_t file = 0;
 
 	for (uint32_t t = 0; t < g->n_tensors; t++) {
 		const struct plan_place *a = &pg->place[t];
@@ -374,6 +375,7 @@ static unsigned check_slot_places(const struct plan *p, const struct plan_graph 
 			     block >= 0 && (uint32_t)block >= p->n_blocks - p->refilled, "%s",
 			     g->tensors[t].name);
 		in_slot += a->bo == PLAN_SLOT;
+		file += a->bo == PLAN_SLOT ? g->tensors[t].bytes : 0;
 		cr_assert(a->offset + a->bytes <= p->bo[a->bo].bytes &&
 			  a->offset % LAYOUT_ALIGN == 0);
 		for (uint32_t u = 0; u < t; u++)
@@ -381,6 +383,7 @@ static unsigned check_slot_places(const struct plan *p, const struct plan_graph 
 					  block != plan_block_of(g->tensors[u].name),
 				  "%s and %s", g->tensors[t].name, g->tensors[u].name);
 	}
+	cr_assert_eq(p->refill_bytes, file, "bytes of the file, not of the device");
 	return in_slot;
 }
 
