@@ -55,6 +55,8 @@ int gguf_open(const char *path, struct gguf **out, char *err, size_t errlen)
 	if (ret < 0)
 		goto out;
 	g->path = name;
+	g->dev = st.st_dev;
+	g->ino = st.st_ino;
 	*out = g;
 	close(fd);
 	return 0;

@@ -275,6 +275,7 @@ static int loop(struct work *w)
 int load_run(struct load *l, struct load_item *items, uint32_t n, char *err, size_t errlen)
 {
 	struct work w = {.l = l, .err = err, .errlen = errlen};
+	const struct gguf *g = l->m->gguf;
 	struct load_reader *reader = NULL;
 	int rc;
 
@@ -285,8 +286,10 @@ int load_run(struct load *l, struct load_item *items, uint32_t n, char *err, siz
 	if (rc == 0)
 		rc = device_open(&w);
 	if (rc == 0)
-		rc = load_reader_start(l->m->gguf->path, l->m->gguf->base, l->o.source, w.parts,
-				       w.n, &reader, err, errlen);
+		rc = load_reader_start(
+			&(const struct load_file){
+				.image = g->base, .path = g->path, .dev = g->dev, .ino = g->ino},
+			l->o.source, w.parts, w.n, &reader, err, errlen);
 	if (rc == 0) {
 		w.reader = reader;
 		/* By the host it goes straight there. */

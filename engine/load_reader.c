@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -144,22 +145,45 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static int open_file(struct load_reader *r, const char *path, char *err, size_t errlen)
+/* Weights of another model would pass for this one's: only their place in the file is known. */
+static int check_same(int fd, const struct load_file *file, char *err, size_t errlen)
 {
+	struct stat st;
+
+	if (fstat(fd, &st) < 0) {
+		int rc = -errno;
+
+		snprintf(err, errlen, "%s: %s", file->path, strerror(-rc));
+		return rc;
+	}
+	if (!file->ino || (st.st_dev == file->dev && st.st_ino == file->ino))
+		return 0;
+	snprintf(err, errlen,
+		 "%s: inode %" PRIu64 " by now, wanted the file that was opened, inode %" PRIu64,
+		 file->path, (uint64_t)st.st_ino, file->ino);
+	return -ESTALE;
+}
+
+static int open_file(struct load_reader *r, const struct load_file *file, char *err, size_t errlen)
+{
+	const char *path = file->path;
 	int flags = r->source == LOAD_DIRECT ? O_DIRECT : 0;
+	int rc;
 
 	if (r->source == LOAD_MMAP)
 		return 0;
 	r->fd = path ? open(path, O_RDONLY | O_CLOEXEC | flags) : -1;
 	if (r->fd < 0) {
-		int rc = path ? -errno : -EINVAL;
-
+		rc = path ? -errno : -EINVAL;
 		snprintf(err, errlen, "%s: %s%s", path ? path : "model", strerror(-rc),
 			 !path           ? " (it is no file; only mmap can load it)"
 			 : rc == -EINVAL ? " (its file system knows no O_DIRECT)"
 					 : "");
 		return rc;
 	}
+	rc = check_same(r->fd, file, err, errlen);
+	if (rc < 0)
+		return rc;
 	r->half[0] = mmap(NULL, 2 * r->half_bytes, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (r->half[0] == MAP_FAILED) {
@@ -172,7 +196,7 @@ static int open_file(struct load_reader *r, const char *path, char *err, size_t 
 	return 0;
 }
 
-int load_reader_start(const char *path, const uint8_t *image, enum load_source source,
+int load_reader_start(const struct load_file *file, enum load_source source,
 		      const struct load_part *parts, uint32_t n, struct load_reader **out,
 		      char *err, size_t errlen)
 {
@@ -187,7 +211,7 @@ int load_reader_start(const char *path, const uint8_t *image, enum load_source s
 	r->fd = -1;
 	r->refs = 1;
 	r->source = source;
-	r->image = image;
+	r->image = file->image;
 	r->parts = parts;
 	r->n = n;
 	for (uint32_t i = 0; i < n; i++)
@@ -199,7 +223,7 @@ int load_reader_start(const char *path, const uint8_t *image, enum load_source s
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&r->wake, &attr);
 	pthread_condattr_destroy(&attr);
-	rc = open_file(r, path, err, errlen);
+	rc = open_file(r, file, err, errlen);
 	if (rc < 0)
 		goto out;
 	r->refs = 2;

@@ -8,10 +8,16 @@ struct load_part {
 	uint64_t at, bytes; /* of the file */
 };
 
+struct load_file {
+	const uint8_t *image; /* mapped: LOAD_MMAP reads nothing else */
+	const char *path;     /* for the others, which open it anew; NULL: none */
+	uint64_t dev, ino;    /* what was mapped; ino 0: whatever has the path */
+};
+
 struct load_reader;
 
-/* image: the mapped file (LOAD_MMAP reads nothing else). parts must outlive the reader. */
-int load_reader_start(const char *path, const uint8_t *image, enum load_source source,
+/* parts must outlive the reader. -ESTALE when another file has the path by now; what open(2) says. */
+int load_reader_start(const struct load_file *file, enum load_source source,
 		      const struct load_part *parts, uint32_t n, struct load_reader **out,
 		      char *err, size_t errlen);
 /* The next part's bytes, valid until the next call. -ETIMEDOUT when none arrive for stall_ns. */

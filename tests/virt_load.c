@@ -162,7 +162,9 @@ Test(load, a_stalled_file_is_given_up, .timeout = 30)
 	reg.range.len = 8192;
 	cr_assert_eq(ioctl(fd, UFFDIO_API, &api), 0);
 	cr_assert_eq(ioctl(fd, UFFDIO_REGISTER, &reg), 0);
-	cr_assert_eq(load_reader_start("x", p, LOAD_MMAP, &part, 1, &r, err, sizeof(err)), 0);
+	cr_assert_eq(load_reader_start(&(struct load_file){.image = p}, LOAD_MMAP, &part, 1, &r,
+				       err, sizeof(err)),
+		     0);
 	cr_expect_eq(load_reader_next(r, 300000000, &data, err, sizeof(err)), -ETIMEDOUT);
 	cr_expect(strstr(err, "no byte of the file at offset 0 for 0.3 s"), "%s", err);
 	load_reader_stop(r); /* does not wait for it */
@@ -178,7 +180,9 @@ Test(load, a_file_that_became_shorter)
 	int fd = mkstemp(path);
 
 	cr_assert_eq(ftruncate(fd, 6000), 0);
-	cr_assert_eq(load_reader_start(path, NULL, LOAD_PREAD, parts, 2, &r, err, sizeof(err)), 0);
+	cr_assert_eq(load_reader_start(&(struct load_file){.path = path}, LOAD_PREAD, parts, 2, &r,
+				       err, sizeof(err)),
+		     0);
 	cr_expect_eq(load_reader_next(r, 5000000000, &data, err, sizeof(err)), 0);
 	cr_expect_eq(load_reader_next(r, 5000000000, &data, err, sizeof(err)), -ENODATA);
 	cr_expect(strstr(err, "the file ends there"), "%s", err);

@@ -158,3 +158,36 @@ Test(residency, a_file_that_becomes_shorter, .timeout = 60)
 		unlink(path);
 	}
 }
+
+/* A file that is replaced stays in use where it is mapped; where it is opened anew, what has its name by
+ * then is not taken for it. */
+Test(residency, a_file_that_is_replaced, .timeout = 60)
+{
+	for (int source = 0; source < 2; source++) {
+		char path[] = "/tmp/barewave-turn-XXXXXX", cmd[256];
+		struct engine_opts o = {.n_ctx = 32, .refilled = 5};
+		const int32_t ids[2] = {1, 2};
+		const float *logits;
+		struct engine *e;
+		int fd = mkstemp(path);
+
+		o.load.source = source ? LOAD_PREAD : LOAD_MMAP;
+		cr_assert(fd >= 0);
+		close(fd);
+		snprintf(cmd, sizeof(cmd), "env -u LD_PRELOAD cp " DEMO " %s", path);
+		cr_assert_eq(system(cmd), 0);
+		open_all(path);
+		cr_assert_eq(engine_create(&dev, model, &o, &e, err, sizeof(err)), 0, "%s", err);
+		cr_assert_eq(engine_step(e, ids, 1, 0, &logits, err, sizeof(err)), 0, "%s", err);
+		snprintf(cmd, sizeof(cmd),
+			 "env -u LD_PRELOAD sh -c 'cp " DEMO " %s.new && mv %s.new %s'", path, path,
+			 path);
+		cr_assert_eq(system(cmd), 0);
+		cr_expect_eq(engine_step(e, ids + 1, 1, 1, &logits, err, sizeof(err)),
+			     source ? -ESTALE : 0, "%s", err);
+		cr_expect(!source || strstr(err, "wanted the file that was opened"), "%s", err);
+		engine_destroy(e);
+		close_all();
+		unlink(path);
+	}
+}
