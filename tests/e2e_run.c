@@ -629,4 +629,7 @@ Test(run, placement_changes_nothing_but_addresses)
 	expect(2, "wanted: [OWNER=]none, start, end or both",
 	       BAREWAVE " run --guard sideways -m x -p x 2>&1");
 	expect(2, "--cpu excludes", BAREWAVE " run --cpu --guard end -m x -p x 2>&1");
+	/* It has no ledger to save, and nothing of it takes turns. */
+	expect(2, "--cpu excludes", BAREWAVE " run --cpu --ledger x -m x -p x 2>&1");
+	expect(2, "--cpu excludes", BAREWAVE " run --cpu --budget 9 -m x -p x 2>&1");
 }

@@ -633,9 +633,10 @@ static int parse(const struct command *self, struct run *r, int argc, char **arg
 	if (!r->prompt == !r->ids_text)
 		return tool_usage(self, "wanted one of -p and --ids");
 	if (r->o.cpu && (r->o.device || r->o.kernels_dir || r->o.n_disabled || r->o.strict ||
-			 r->check || placed))
-		return tool_usage(self, "--cpu excludes --device, --kernels, --disable, --check, "
-					"--strict-footprint, loading and placement");
+			 r->o.budget || r->o.ledger_path || r->check || placed))
+		return tool_usage(self,
+				  "--cpu excludes --device, --kernels, --disable, --check, "
+				  "--strict-footprint, --budget, --ledger, loading and placement");
 	return device_select_checked(self, r->o.device, r->check);
 }
 
