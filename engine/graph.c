@@ -131,19 +131,17 @@ int graph_build(const struct model *m, uint32_t n_tokens, uint32_t n_ctx, struct
 
 	if (!n_ctx || n_ctx > m->hp.n_ctx) {
 		gguf_fail(err, errlen,
-			  "%s: context of %u tokens asked; the model was trained for 1 to %u",
-			  m->gguf->name, n_ctx, m->hp.n_ctx);
+			  "context of %u tokens asked; the model was trained for 1 to %u", n_ctx,
+			  m->hp.n_ctx);
 		return -EINVAL;
 	}
 	if (!n_tokens || n_tokens > n_ctx) {
-		gguf_fail(err, errlen,
-			  "%s: batch of %u tokens asked; a context of %u takes 1 to %u",
-			  m->gguf->name, n_tokens, n_ctx, n_ctx);
+		gguf_fail(err, errlen, "batch of %u tokens asked; a context of %u takes 1 to %u",
+			  n_tokens, n_ctx, n_ctx);
 		return -EINVAL;
 	}
 	if ((unsigned)m->arch >= MODEL_ARCH_COUNT || !builders[m->arch]) {
-		gguf_fail(err, errlen, "%s: architecture \"%s\" has no graph", m->gguf->name,
-			  m->arch_name);
+		gguf_fail(err, errlen, "architecture \"%s\" has no graph", m->arch_name);
 		return -ENOTSUP;
 	}
 	b.g = calloc(1, sizeof(*b.g));
@@ -160,7 +158,7 @@ int graph_build(const struct model *m, uint32_t n_tokens, uint32_t n_ctx, struct
 	*out = b.g;
 	return 0;
 out:
-	gguf_fail(err, errlen, "%s: cannot build the graph: %s", m->gguf->name, strerror(-ret));
+	gguf_fail(err, errlen, "cannot build the graph: %s", strerror(-ret));
 	graph_free(b.g);
 	return ret;
 }

@@ -82,7 +82,7 @@ struct graph {
 
 struct model; /* engine/model.h */
 /* Graph of one step over n_tokens tokens of a model with n_ctx context slots.
- * -ENOTSUP for an architecture there is no graph for (err says which). */
+ * -ENOTSUP for an architecture there is no graph for (err says which). err does not name the file. */
 int graph_build(const struct model *m, uint32_t n_tokens, uint32_t n_ctx, struct graph **out,
 		char *err, unsigned errlen);
 void graph_free(struct graph *g);

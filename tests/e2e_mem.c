@@ -433,6 +433,9 @@ Test(mem, plan_takes_the_steps_of_a_run)
 	snprintf(text, sizeof(text), "taken in one step (%lld).\n", batch);
 	expect(0, text, "cat docs/man/barewave-plan.1");
 	json_decref(plan);
+	/* Whose file it is, once. */
+	expect(1, "barewave: " DEMO ": batch of 65 tokens asked; a context of 64 takes 1 to 64",
+	       BAREWAVE " plan --device=virt -m " DEMO " -c 64 --batch 65 2>&1");
 }
 
 Test(mem, plan_and_run_agree_to_the_byte)
