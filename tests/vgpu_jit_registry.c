@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -116,6 +117,67 @@ Test(vgpu_jit_registry, nothing_to_leave)
 	}
 	jit_fini();
 	cr_assert_eq(objects(), 0);
+}
+
+/* ---- the client's signals ------------------------------------------------- */
+
+static void compile_all(void)
+{
+	for (unsigned i = 0; i < KERNELS; i++) {
+		struct jit_kernel *k = get(&M.imem, i, JIT_EAGER);
+
+		cr_assert(jit_ready(k), "kernel %u: %s", i, jit_refusal(k));
+	}
+}
+
+/* What a program ignores stays so in what it executes: of the compiler's children the kernel would keep
+ * nothing, and their bound on time would not hold. */
+Test(vgpu_jit_registry, client_that_ignores_signals)
+{
+	signal(SIGCHLD, SIG_IGN);
+	signal(SIGXCPU, SIG_IGN);
+	compile_all();
+	signal(SIGCHLD, SIG_DFL); /* the clean-up's system() */
+}
+
+static pid_t client;
+static unsigned elsewhere; /* atomic */
+static bool enough;        /* atomic */
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	if (getpid() != client)
+		__atomic_fetch_add(&elsewhere, 1, __ATOMIC_RELAXED);
+}
+
+static void *send_signals(void *arg)
+{
+	while (!__atomic_load_n(&enough, __ATOMIC_RELAXED))
+		kill(0, SIGUSR1);
+	return arg;
+}
+
+/* A terminal's signals go to the whole group, which the compiler is of until it runs: they neither get
+ * to the client's handler there, where its memory is the client's, nor end it. */
+Test(vgpu_jit_registry, signals_while_it_starts)
+{
+	struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+	pthread_t t;
+
+	setpgid(0, 0);
+	client = getpid();
+	cr_assert_eq(getpgrp(), client, "a group of its own");
+	cr_assert_eq(sigaction(SIGUSR1, &a, NULL), 0);
+	cr_assert(!pthread_create(&t, NULL, send_signals, NULL));
+	for (unsigned round = 0; round < 5; round++) {
+		compile_all();
+		jit_fini();
+		setenv("VGPU_JIT_CACHE", "", 1);
+	}
+	__atomic_store_n(&enough, true, __ATOMIC_RELAXED);
+	pthread_join(t, NULL);
+	cr_assert_eq(elsewhere, 0, "%u signals were handled in another process", elsewhere);
 }
 
 /* ---- one record ---------------------------------------------------------- */

@@ -257,10 +257,26 @@ out:
 	return on;
 }
 
+/* What the client ignored is ignored still, and what was sent to its group while this was on its way
+ * waits to be delivered: neither is ours. Then signals are let in. */
+static void own_signals(void)
+{
+	sigset_t none;
+
+	for (int i = 1; i < NSIG; i++) {
+		/* Ignored, what waits is gone. SIGSYS is what this may run by (trap/). */
+		if (i != SIGSYS && signal(i, SIG_IGN) != SIG_ERR)
+			signal(i, SIG_DFL);
+	}
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 int main(void)
 {
 	char why[160];
 
+	own_signals();
 	has_lock = mmap(NULL, sizeof(*has_lock), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 			-1, 0);
 	if (has_lock == MAP_FAILED)

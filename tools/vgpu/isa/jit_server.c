@@ -94,13 +94,16 @@ struct child {
 	int pid;
 };
 
-/* In the cloned children, which share memory until they execute or end: system calls only. */
+/* In the cloned children, which share memory until they execute or end: system calls only. Signals
+ * stay blocked, as they are on the thread that starts them: the client's handlers are still set, and
+ * would run here, on its memory. vgpu-jitc unblocks them. But for SIGSYS, which is how what starts it
+ * by jit_server_via gets to see its calls. */
 static int child_main(void *arg)
 {
 	struct child *c = arg;
 	char *direct[] = {(char *)c->path, NULL};
 	char *via[] = {(char *)jit_server_via, (char *)c->path, (char *)c->path, NULL};
-	uint64_t none = 0;
+	uint64_t blocked = ~(1ull << (SIGSYS - 1));
 	long null = rawsys4(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
 
 	/* It may outlive the client: whoever reads the client's output must not wait for it. */
@@ -109,7 +112,7 @@ static int child_main(void *arg)
 			rawsys1(SYS_close, fd);
 		else if (null != fd)
 			rawsys3(SYS_dup3, null, fd, 0);
-	rawsys4(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, 8);
+	rawsys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, 0, 8);
 	rawsys0(SYS_setsid);
 	/* The call itself says 20 less the priority: do not raise that of a client who is nicer. */
 	if (rawsys2(SYS_getpriority, PRIO_PROCESS, 0) > 10)
