@@ -73,6 +73,9 @@ entry m_float
 	v_div_scale_f32 v28, vcc_lo, v1, v2, v1
 	v_div_fmas_f32 v29, v28, v2, v3
 	v_div_fixup_f32 v30, v29, v2, v1
+	v_cvt_pk_u8_f32 v33, v1, 2, v2
+	v_pk_fmac_f16 v34, 0.5, v2
+	v_pk_fmac_f16 v35, 2, v2
 	s_add_f32 s10, s8, s9
 	s_fmac_f32 s11, s8, s9
 	s_cmp_lt_f32 s8, s9
@@ -173,6 +176,9 @@ entry t_dpp
 	v_fma_f32_e64_dpp v11, v1, v2, v3 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:1
 	v_add_co_ci_u32_dpp v12, vcc_lo, v1, v2, vcc_lo row_shl:1 row_mask:0xf bank_mask:0xf
 	v_cmp_lt_u32_e64_dpp s10, v1, v2 row_ror:1 row_mask:0xf bank_mask:0xf
+	v_subrev_nc_u32_dpp v13, v1, v2 row_ror:2 row_mask:0xf bank_mask:0xf
+	v_subrev_co_ci_u32_dpp v14, vcc_lo, v1, v2, vcc_lo dpp8:[3,2,1,0,7,6,5,4]
+	v_subrev_f32_dpp v15, v1, v2 row_shr:2 row_mask:0xf bank_mask:0xb
 	s_endpgm
 
 entry t_lane
