@@ -264,9 +264,12 @@ static void own_signals(void)
 	sigset_t none;
 
 	for (int i = 1; i < NSIG; i++) {
-		/* Ignored, what waits is gone. SIGSYS is what this may run by (trap/). */
-		if (i != SIGSYS && signal(i, SIG_IGN) != SIG_ERR)
-			signal(i, SIG_DFL);
+		/* Ignored, what waits is gone. SIGSYS is what this may run by (trap/); other handlers
+		 * are a sanitizer's. */
+		sighandler_t old = i == SIGSYS ? SIG_ERR : signal(i, SIG_IGN);
+
+		if (old != SIG_ERR)
+			signal(i, old == SIG_IGN ? SIG_DFL : old);
 	}
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
