@@ -77,6 +77,10 @@ static int populate(struct load_reader *r, const struct load_part *p)
 	/* The file became shorter, or cannot be read: touching it would be SIGBUS. */
 	if (errno == EFAULT || errno == EHWPOISON)
 		return -ENODATA;
+	/* Nothing is mapped there any more when the load was given up while the file stalled: touching
+	 * it would be SIGSEGV. */
+	if (errno != EINVAL)
+		return -errno;
 	/* Before Linux 5.14 by hand. */
 	for (uintptr_t a = start; a < end; a += BLOCK)
 		(void)*(volatile const uint8_t *)a;

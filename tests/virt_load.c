@@ -171,6 +171,24 @@ Test(load, a_stalled_file_is_given_up, .timeout = 30)
 	close(fd);
 }
 
+/* A load that was given up leaves its thread with an image that may be gone when the file wakes. */
+Test(load, an_image_that_is_gone)
+{
+	const struct load_part part = {0, 8192};
+	struct load_reader *r;
+	const uint8_t *data;
+	uint8_t *p = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert(p != MAP_FAILED);
+	cr_assert_eq(munmap(p, 8192), 0);
+	cr_assert_eq(load_reader_start(&(struct load_file){.image = p}, LOAD_MMAP, &part, 1, &r,
+				       err, sizeof(err)),
+		     0);
+	cr_expect_eq(load_reader_next(r, 5000000000, &data, err, sizeof(err)), -ENOMEM);
+	cr_expect(strstr(err, "reading 8192 bytes at offset 0"), "%s", err);
+	load_reader_stop(r);
+}
+
 Test(load, a_file_that_became_shorter)
 {
 	char path[] = "/tmp/barewave-short-XXXXXX";
