@@ -3,6 +3,7 @@
 #include "isa/jit.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -138,6 +139,33 @@ Test(vgpu_jit_registry, client_that_ignores_signals)
 	signal(SIGXCPU, SIG_IGN);
 	compile_all();
 	signal(SIGCHLD, SIG_DFL); /* the clean-up's system() */
+}
+
+/* Nor does it count on the client's standard files: where some are closed, the numbers are others'. */
+Test(vgpu_jit_registry, client_without_standard_files)
+{
+	enum { FILES = 4 }; /* and the number that the compiler finds its socket at */
+	static const unsigned closed[] = {1, 3, 7, 9, 13};
+	int old[FILES];
+
+	for (int fd = 0; fd < FILES; fd++)
+		old[fd] = fcntl(fd, F_DUPFD_CLOEXEC, 100);
+	for (unsigned i = 0; i < sizeof(closed) / sizeof(*closed); i++) {
+		struct jit_kernel *k;
+		bool ready;
+
+		for (int fd = 0; fd < FILES; fd++)
+			if (closed[i] >> fd & 1)
+				close(fd);
+		setenv("VGPU_JIT_CACHE", "", 1);
+		k = get(&M.imem, i % KERNELS, JIT_EAGER);
+		ready = jit_ready(k);
+		for (int fd = 0; fd < FILES; fd++)
+			if (old[fd] >= 0)
+				dup2(old[fd], fd);
+		cr_assert(ready, "closed: 0x%x: %s", closed[i], jit_refusal(k));
+		jit_fini();
+	}
 }
 
 static pid_t client;

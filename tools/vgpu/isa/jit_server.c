@@ -104,8 +104,11 @@ static int child_main(void *arg)
 	char *direct[] = {(char *)c->path, NULL};
 	char *via[] = {(char *)jit_server_via, (char *)c->path, (char *)c->path, NULL};
 	uint64_t blocked = ~(1ull << (SIGSYS - 1));
-	long null = rawsys4(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
+	/* Out of the way of what is put below: where the client has closed some of these numbers, the
+	 * socket has one. */
+	long sock = rawsys3(SYS_fcntl, c->fd, F_DUPFD, JIT_SERVER_FD + 1), null;
 
+	null = rawsys4(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0);
 	/* It may outlive the client: whoever reads the client's output must not wait for it. */
 	for (int fd = 0; fd < 3; fd++)
 		if (null < 0)
@@ -117,7 +120,7 @@ static int child_main(void *arg)
 	/* The call itself says 20 less the priority: do not raise that of a client who is nicer. */
 	if (rawsys2(SYS_getpriority, PRIO_PROCESS, 0) > 10)
 		rawsys3(SYS_setpriority, PRIO_PROCESS, 0, 10);
-	rawsys3(SYS_dup3, c->fd, JIT_SERVER_FD, 0);
+	rawsys3(SYS_dup3, sock, JIT_SERVER_FD, 0);
 	rawsys3(SYS_close_range, JIT_SERVER_FD + 1, ~0u, 0);
 	if (jit_server_via)
 		rawsys3(SYS_execve, jit_server_via, via, c->env);
