@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "isa_machine.h"
@@ -141,7 +142,25 @@ Test(vgpu_jit_registry, client_that_ignores_signals)
 	signal(SIGCHLD, SIG_DFL); /* the clean-up's system() */
 }
 
-/* Nor does it count on the client's standard files: where some are closed, the numbers are others'. */
+/* What may not be kept is compiled all the same. */
+Test(vgpu_jit_registry, client_that_may_write_no_files)
+{
+	struct rlimit old, none;
+	struct jit_kernel *k;
+	bool ready;
+
+	getrlimit(RLIMIT_FSIZE, &old);
+	none = old;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_FSIZE, &none);
+	k = get(&M.imem, 0, JIT_EAGER);
+	ready = jit_ready(k);
+	setrlimit(RLIMIT_FSIZE, &old);
+	cr_assert(ready, "%s", jit_refusal(k));
+	cr_assert_eq(objects(), 0);
+}
+
+/* The compiler does not count on the client's standard files: where some are closed, the numbers are others'. */
 Test(vgpu_jit_registry, client_without_standard_files)
 {
 	enum { FILES = 4 }; /* and the number that the compiler finds its socket at */

@@ -285,6 +285,7 @@ int main(void)
 	if (has_lock == MAP_FAILED)
 		return 1;
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is one that is not kept */
 	/* Once, before the first child: they all share it. Its absence is each request's answer. */
 	jit_llvm_prepare(why, sizeof(why));
 	while (serve())
