@@ -121,6 +121,30 @@ Test(vgpu_jit_registry, nothing_to_leave)
 	cr_assert_eq(objects(), 0);
 }
 
+/* What a machine that lost its power left of an object is made anew. */
+Test(vgpu_jit_registry, spoiled_objects)
+{
+	char command[160];
+
+	cr_assert(jit_ready(get(&M.imem, 0, JIT_EAGER)));
+	jit_fini();
+	cr_assert_eq(objects(), 1);
+	snprintf(command, sizeof(command),
+		 "for f in %s/*.o; do dd if=/dev/zero of=$f bs=1024 count=4 2>/dev/null; done",
+		 cache);
+	cr_assert(!system(command));
+	for (unsigned i = 0; i < 2; i++) {
+		struct jit_kernel *k = get(&M.imem, 0, JIT_EAGER);
+		struct jit_stats s;
+
+		cr_assert(jit_ready(k), "%s", jit_refusal(k));
+		jit_stats(&s);
+		cr_assert_eq(s.compiled, 2);
+		cr_assert_eq(s.cached, i);
+		jit_fini();
+	}
+}
+
 /* ---- the client's signals ------------------------------------------------- */
 
 static void compile_all(void)

@@ -168,6 +168,7 @@ static int compile(struct jit_kernel *k, jit_fn **fn, bool *cached)
 {
 	char keep[4096];
 	void *object = NULL;
+	bool spoiled = false;
 	size_t bytes = 0;
 	int r;
 
@@ -184,10 +185,14 @@ static int compile(struct jit_kernel *k, jit_fn **fn, bool *cached)
 			*cached = true;
 			return 0;
 		}
+		spoiled = true;
 	}
 	object = NULL;
 	if (cache_path(k, keep, sizeof(keep)))
 		keep[0] = 0;
+	/* Or the compiler would take it for what somebody else has made meanwhile. */
+	if (spoiled)
+		unlink(keep);
 	r = jit_server_compile(&k->cfg, &k->shape, keep, &object, &bytes, k->why, sizeof(k->why));
 	if (!r)
 		r = jit_elf_load(object, bytes, fn, k->why, sizeof(k->why));
