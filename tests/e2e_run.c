@@ -401,8 +401,8 @@ Test(run, an_interrupt_ends_in_order)
 	cr_assert_geq(pid, 0);
 	if (!pid) {
 		fd = open(out, O_WRONLY | O_CREAT, 0600);
-		dup2(fd, 1);
-		dup2(fd, 2);
+		if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0)
+			_exit(127);
 		signal(SIGINT, SIG_DFL);
 		execl(BAREWAVE, "barewave", "run", "--device=virt", "-m",
 		      "data/demo/story-4m-q8_0.gguf", "-p", "Once", "-n", "500", "--ignore-eos",
