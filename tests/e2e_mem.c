@@ -373,6 +373,10 @@ Test(mem, a_ledger_that_cannot_be_written)
 {
 	refused("/no/such/l: No such file or directory",
 		BAREWAVE " run --device=virt -m " DEMO " --ids 1 -n 1 --ledger /no/such/l 2>&1");
+	refused("barewave: /tmp: Is a directory",
+		BAREWAVE " run --device=virt -m " DEMO " --ids 1 -n 1 --ledger /tmp 2>&1");
+	refused("barewave: : No such file or directory",
+		BAREWAVE " run --device=virt -m " DEMO " --ids 1 -n 1 --ledger '' 2>&1");
 	refused("/no/such/l: No such file or directory",
 		BAREWAVE " launch --device=virt tests/data/bench-kernels/vecadd.co vecadd --grid 16"
 			 " --block 256 --arg zero:16384 --arg zero:16384 --arg zero:16384"

@@ -121,9 +121,13 @@ void tool_unfinished(const char *path)
 int tool_writable(const char *path)
 {
 	const char *slash = strrchr(path, '/');
+	struct stat st;
 	char *dir;
 	int rc;
 
+	/* Neither is a name that a file could have. */
+	if (!*path || (!stat(path, &st) && S_ISDIR(st.st_mode)))
+		return tool_fail("%s: %s", path, strerror(*path ? EISDIR : ENOENT));
 	if (!access(path, F_OK))
 		return access(path, W_OK) ? tool_fail("%s: %s", path, strerror(errno)) : TOOL_OK;
 	dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
