@@ -509,3 +509,79 @@ Test(debug, a_debugger_that_dies)
 	}
 	join_client(pid);
 }
+
+/* A process that has not enabled its runtime yet, so that nobody in it looks after its debugger. */
+static void enables_late(void)
+{
+	struct kfd_ioctl_runtime_enable_args a = {.mode_mask = KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK};
+
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+	kfd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+	announce(0, 1);
+	await(1, 1);
+	WANT(0, RUNTIME_ENABLE, &a);
+	announce(2, 1);
+}
+
+static void attaches_and_dies(void)
+{
+	uint32_t info[4] = {7, 7, 7, 7};
+
+	device_open();
+	TRUE(pipe(event_pipe) == 0);
+	TRUE(ptrace(PTRACE_SEIZE, subject, 0, 0) == 0);
+	CALL(0, OP_ENABLE,
+	     .enable = {.exception_mask = ~0ull,
+			.rinfo_ptr = (uintptr_t)info,
+			.rinfo_size = sizeof(info),
+			.dbg_fd = (uint32_t)event_pipe[1]});
+	TRUE(info[2] == 0);
+	if (!failures)
+		raise(SIGKILL);
+	_exit(1);
+}
+
+/* Two debuggers die, one after the other, and nobody reaps them. */
+static void outlives_two(void)
+{
+	pid_t debugger[2];
+	int status = -1;
+
+	subject = fork();
+	if (!subject) {
+		enables_late();
+		_exit(failures ? 1 : 0);
+	}
+	await(0, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		siginfo_t info = {0};
+
+		debugger[i] = fork();
+		if (!debugger[i])
+			attaches_and_dies();
+		TRUE(waitid(P_PID, (id_t)debugger[i], &info, WEXITED | WNOWAIT) == 0);
+		TRUE(info.si_code == CLD_KILLED && info.si_status == SIGKILL);
+	}
+	announce(1, 1);
+	await(2, 1); /* nobody has to be told of its runtime */
+	if (!reached(2, 1))
+		kill(subject, SIGKILL);
+	TRUE(waitpid(subject, &status, 0) == subject && status == 0);
+	for (unsigned i = 0; i < 2; i++)
+		waitpid(debugger[i], NULL, 0);
+}
+
+Test(debug, debuggers_that_nobody_reaps)
+{
+	pid_t pid;
+
+	common = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid = fork();
+	cr_assert_geq(pid, 0);
+	if (!pid) {
+		report = open("/dev/null", O_WRONLY);
+		outlives_two();
+		_exit(failures ? 1 : 0);
+	}
+	join_client(pid);
+}

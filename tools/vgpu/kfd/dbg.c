@@ -40,6 +40,9 @@ static int runtime_event(struct kfd_process *p)
 	pthread_mutex_unlock(&p->lock);
 	err = dbg_wait_release(d);
 	pthread_mutex_lock(&p->lock);
+	dbg_lock(d);
+	dbg_abandoned(p, d);
+	dbg_unlock(d);
 	d->retry = err != 0;
 	return err;
 }
@@ -191,7 +194,7 @@ bool dbg_raise(struct kfd_process *p, const struct kfd_queue *q, uint64_t mask,
 			d->fault = *fault;
 			d->fault_known = true;
 		}
-		taken = d->wanted & mask;
+		taken = d->wanted & mask && !dbg_abandoned(p, d);
 		if (taken)
 			dbg_wake(d);
 	}
@@ -250,9 +253,12 @@ static void dbg_disable(struct kfd_process *p, struct dbg_state *d)
 		d->queue[i].s.exception_status = 0;
 }
 
-void dbg_abandoned(struct kfd_process *p)
+bool dbg_abandoned(struct kfd_process *p, struct dbg_state *d)
 {
-	dbg_disable(p, p->dbg);
+	if (!d->enabled || d->debugger == getpid() || !dbg_is_gone(d->debugger))
+		return false;
+	dbg_disable(p, d);
+	return true;
 }
 
 static void dbg_subscribe(struct dbg_state *d, uint64_t mask)
@@ -457,6 +463,7 @@ static int dbg_send_runtime_event(struct kfd_process *p, struct dbg_state *d,
 
 static long dbg_op(struct kfd_process *p, struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *a)
 {
+	dbg_abandoned(p, d);
 	if (a->op != KFD_IOC_DBG_TRAP_ENABLE && !d->enabled)
 		return -EINVAL;
 	if (d->runtime.runtime_state != DEBUG_RUNTIME_STATE_ENABLED &&

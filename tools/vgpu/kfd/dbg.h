@@ -113,7 +113,8 @@ int dbg_serve(struct kfd_process *p);
 int dbg_call(struct dbg_state *d, enum dbg_call_op op, uint32_t *ids, uint32_t n, uint64_t mask);
 /* The debugger has ended, reaped or not. */
 bool dbg_is_gone(pid_t pid);
-/* In the process itself: its debugger is no more (kfd_process_notifier_release). Both locks held. */
-void dbg_abandoned(struct kfd_process *p);
+/* Ends the session of a debugger that has ended without a word (kfd_process_notifier_release): true if
+ * there was one. p NULL: of another process. Both locks held. */
+bool dbg_abandoned(struct kfd_process *p, struct dbg_state *d);
 
 #endif

@@ -107,8 +107,7 @@ static void look_at_debugger(struct kfd_process *p, void *ctx)
 	(void)ctx;
 	pthread_mutex_lock(&p->lock);
 	dbg_lock(d);
-	if (d->enabled && d->debugger != p->lead && dbg_is_gone(d->debugger))
-		dbg_abandoned(p);
+	dbg_abandoned(p, d);
 	dbg_unlock(d);
 	pthread_mutex_unlock(&p->lock);
 }

@@ -268,10 +268,8 @@ int dbg_wait_release(struct dbg_state *d)
 		err = rawsys4(SYS_futex, &d->releases, FUTEX_WAIT, 0, &second);
 		if (err == -EINTR)
 			return -EINTR;
-		if (rawsys2(SYS_kill, d->debugger, 0) == -ESRCH) {
-			d->enabled = false;
+		if (!d->debugger || dbg_is_gone(d->debugger))
 			return 0;
-		}
 	}
 }
 
