@@ -382,3 +382,35 @@ IN_CHILD(over_when_all_is_said, "clock=virtual")
 		TRUE(read(smi, text, sizeof(text) - 1) > 0 && !strcmp(text, want));
 	}
 }
+
+/* The newest stream of many is served first. */
+static void leaves_at_once(void)
+{
+	char text[128];
+	int smi = -1;
+
+	acquire();
+	for (unsigned i = 0; i < 100; i++)
+		smi = smi_open(EVICTION);
+	queue_create();
+	for (uint64_t end = now_ns() + 30000000000u; read(smi, text, sizeof(text)) <= 0;)
+		TRUE(now_ns() < end);
+}
+
+/* An eviction that a client has been told of is in the counts, however soon it leaves. */
+Test(virt_reset, counted_before_it_is_said, .timeout = 300)
+{
+	char path[] = "/tmp/barewave-stats-XXXXXX", line[2048] = "", *at;
+	int fd = mkstemp(path);
+
+	cr_assert_geq(fd, 0);
+	setenv("VGPU_STATS", path, 1);
+	cr_expect_eq(run("evict_ms=20", leaves_at_once), 0);
+	unsetenv("VGPU_STATS");
+	cr_assert_gt(read(fd, line, sizeof(line) - 1), 0);
+	at = strstr(line, "\"evictions\": ");
+	cr_assert(at, "%s", line);
+	cr_expect_gt(strtol(at + 13, NULL, 10), 0, "%s", line);
+	close(fd);
+	unlink(path);
+}

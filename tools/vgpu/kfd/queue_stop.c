@@ -34,7 +34,6 @@ static int evict_device(struct kfd_process *p, struct kfd_pdd *pdd)
 		}
 	}
 	pdd->evict_start = vgpu_kernel()->evicted_ms_from_start ? start : vgpu_clock_ns();
-	__atomic_fetch_add(&kfd_device.stats.evictions, 1, __ATOMIC_RELAXED);
 	return err;
 }
 
@@ -64,6 +63,9 @@ int kfd_process_evict_queues(struct kfd_process *p, int trigger)
 {
 	if (!p->n_pdds)
 		return 0;
+	/* Counted before it is said: who hears of it may leave at once. */
+	if (!p->pdd.evicted)
+		__atomic_fetch_add(&kfd_device.stats.evictions, 1, __ATOMIC_RELAXED);
 	/* Before the act, and also when the process is evicted already. */
 	if (trigger >= 0)
 		smi_event(p->lead, KFD_SMI_EVENT_QUEUE_EVICTION, "%lld -%d %x %d\n",
