@@ -392,6 +392,39 @@ Test(vgpu_cp_other, sdma_copies_before_the_read_pointer)
 	stop();
 }
 
+/* Who sees the read pointer or what a packet did, and leaves, leaves with the packet counted. */
+static void counted(enum cp_queue_type type, const uint32_t *w, unsigned dwords)
+{
+	uint32_t p[8];
+	struct cp_stats s;
+
+	other(type);
+	memcpy(p, w, dwords * 4);
+	for (uint32_t i = 1; i <= 4000; i++) {
+		uint32_t was = U32(0x80);
+
+		p[dwords - 1] = i;
+		put(p, dwords, type == CP_PM4 ? 4 : 1);
+		while (__atomic_load_n(&U32(0x80), __ATOMIC_ACQUIRE) == was)
+			;
+		cp_stats(&s);
+		cr_assert_eq(s.packets, i);
+		while (__atomic_load_n(&data[0], __ATOMIC_ACQUIRE) != i)
+			;
+	}
+	stop();
+}
+
+Test(vgpu_cp_other, sdma_counts_first)
+{
+	counted(CP_SDMA, (uint32_t[]){5, DATA, 0, 0}, 4); /* FENCE */
+}
+
+Test(vgpu_cp_other, pm4_counts_first)
+{
+	counted(CP_PM4, (uint32_t[]){PKT3(0x37, 5), 5u << 8 | 1u << 20, DATA, 0, 0}, 5);
+}
+
 /* ---- interrupts ------------------------------------------------------------ */
 
 static void *serve_one(void *arg)

@@ -50,6 +50,7 @@ struct cp_pm4 {
 	/* Indirect buffers being executed: where each goes on. */
 	unsigned depth;
 	bool vendor; /* an AQL vendor packet's buffer is under way */
+	bool again;  /* the packet was begun before, and waited */
 	struct {
 		uint64_t va;
 		uint32_t left;
@@ -383,6 +384,9 @@ void cp_pm4_run(struct cp_queue *q)
 				return;
 			}
 		}
+		/* Counted before anything shows: who sees it may leave at once. */
+		CP_COUNT(packets, !m->again);
+		m->again = true;
 		/* The read pointer passes the packet before its fence or interrupt is seen: a host
 		 * that gets the interrupt counts the slot as free. */
 		if (vm_store32(&q->port, q->mqd.rptr, (uint32_t)((q->next + n) % size))) {
@@ -391,7 +395,7 @@ void cp_pm4_run(struct cp_queue *q)
 		}
 		if (m->packet[0] >> 30 == 3 && perform(q, m->packet, n, &ib_va, &ib_dwords) != NEXT)
 			return; /* performed again from here when there is news */
-		CP_COUNT(packets, 1);
+		m->again = false;
 		q->next += n;
 		q->rptr = q->next;
 		if (ib_dwords) {

@@ -240,16 +240,20 @@ void cp_sdma_run(struct cp_queue *q)
 		 * (kfdtest's Wait4PacketConsumption) finds their bytes. */
 		op = w[0] & 0xff;
 		first = op == SDMA_POLL_REGMEM || op == SDMA_COPY || op == SDMA_CONST_FILL;
+		/* Counted before anything shows: who sees it may leave at once. What polls, once. */
+		if (op != SDMA_POLL_REGMEM)
+			CP_COUNT(packets, 1);
 		r = first ? perform(q, w, n) : NEXT;
 		if (r != NEXT)
 			return;
+		if (op == SDMA_POLL_REGMEM)
+			CP_COUNT(packets, 1);
 		if (vm_store64(&q->port, q->mqd.rptr, q->next + 4ul * n)) {
 			fault(q, "read pointer");
 			return;
 		}
 		if (!first && perform(q, w, n) != NEXT)
 			return;
-		CP_COUNT(packets, 1);
 		q->next += 4ul * n;
 		q->rptr = q->next;
 	}
