@@ -358,11 +358,13 @@ static void group_faults(void)
 	     d.memory_exception_data.failure.ReadOnly == 0);
 	TRUE(d.memory_exception_data.va == hole && d.memory_exception_data.gpu_id == gpu);
 	TRUE(wait_data(memory2, patience, &d) == KFD_IOC_WAIT_RESULT_COMPLETE);
-	usleep(20000);
-	n = read((int)smi.anon_fd, text, sizeof(text) - 1);
+	/* Said behind the event (event_interrupt_wq_v11). */
+	for (uint64_t end = now_ns() + patience * 1000000ull;
+	     (n = read((int)smi.anon_fd, text, sizeof(text) - 1)) <= 0 && now_ns() < end;)
+		usleep(1000);
 	text[n > 0 ? n : 0] = 0;
 	snprintf(want, sizeof(want), "1 %x:", getpid());
-	TRUE(!strncmp(text, want, strlen(want)) && text[n - 1] == '\n');
+	TRUE(!strncmp(text, want, strlen(want)) && text[strlen(text) - 1] == '\n');
 	TRUE(!strstr(text, "\n9 ")); /* no eviction message */
 	info = (struct drm_info){(uintptr_t)&fault, sizeof(fault), 0x23, {0}};
 	TRUE(ioctl(drm, _IOW('d', 0x45, struct drm_info), &info) == 0);
