@@ -12,6 +12,8 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NODE "/sys/class/kfd/kfd/topology/nodes/1/"
@@ -136,4 +138,32 @@ Test(files, sysfs_takes_no_writes)
 	cr_assert(f);
 	cr_expect(fgets(again, sizeof(again), f) && !strcmp(text, again));
 	fclose(f);
+}
+
+/* What processes left that were killed while they made or removed their files: no lock tells of them, but
+ * their age. */
+Test(files, what_the_killed_left_is_swept)
+{
+	const char *dead = "/dev/shm/vgpu-tree.1.dead", *young = "/dev/shm/vgpu-tree.1.young";
+	struct timespec t[2];
+	int status = -1;
+	pid_t pid;
+
+	cr_assert_eq(mkdir(dead, 0700), 0);
+	cr_assert_eq(mkdir("/dev/shm/vgpu-tree.1.dead/dev", 0700), 0);
+	cr_assert_eq(mkdir(young, 0700), 0);
+	clock_gettime(CLOCK_REALTIME, &t[0]);
+	t[0].tv_sec -= 120;
+	t[1] = t[0];
+	cr_assert_eq(utimensat(AT_FDCWD, dead, t, 0), 0);
+	pid = fork();
+	if (!pid)
+		_exit(access(NODE "gpu_id", R_OK) ? 1 : 0);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect_eq(status, 0);
+	cr_expect(access(dead, F_OK) && errno == ENOENT);
+	cr_expect_eq(access(young, F_OK), 0);
+	rmdir("/dev/shm/vgpu-tree.1.dead/dev");
+	rmdir(dead);
+	rmdir(young);
 }

@@ -179,6 +179,8 @@ static void remove_tree(const char *path)
 	rawsys3(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
 }
 
+#define NO_LOCK_S 60 /* a tree is without its lock for a moment at its start and end */
+
 static void sweep_entry(long dirfd, const char *name, bool dir, void *ctx)
 {
 	char path[sizeof(root) + 300];
@@ -192,6 +194,11 @@ static void sweep_entry(long dirfd, const char *name, bool dir, void *ctx)
 		return;
 	snprintf(path, sizeof(path), "%s/%s/lock", (const char *)ctx, name);
 	fd = sys_open(path, O_RDWR | O_NOFOLLOW, 0);
+	/* Killed before it was made, or behind its removal; who is not slow but dead. */
+	if (fd == -ENOENT && st.st_mtim.tv_sec + NO_LOCK_S < time(NULL)) {
+		*strrchr(path, '/') = 0;
+		remove_tree(path);
+	}
 	if (fd < 0)
 		return;
 	if (!rawsys2(SYS_flock, fd, LOCK_EX | LOCK_NB)) {
