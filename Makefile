@@ -364,6 +364,7 @@ $(B)/tests/trap_i386: tests/trap/i386.s
 	@mkdir -p $(@D)
 	$(CC) -m32 -nostdlib -static -fuse-ld=lld $< -o $@
 
+$(B)/tests/e2e_inject: $(B)/tests/libinject.so
 $(B)/tests/e2e_trap: $(TRAP_CLIENTS) $(B)/tests/trap_tsan $(B)/tests/trap_i386 $(addprefix $(B)/tests/virt_,driver wave files exec)
 
 $(B)/tests/%: tests/runners/%.c $(B)/libvgpu_core.a $(B)/libbarewave.a
