@@ -16,7 +16,8 @@
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif
-#define BLOCK 4096u /* O_DIRECT: of offsets, lengths and memory */
+#define BLOCK   4096u       /* O_DIRECT: of offsets, lengths and memory */
+#define STOP_NS 2000000000u /* for a part under way to end */
 
 struct load_reader {
 	pthread_mutex_t lock;
@@ -36,7 +37,7 @@ struct load_reader {
 	uint64_t skip[2]; /* O_DIRECT: bytes before the part in its half */
 	uint64_t bytes;   /* read so far: what a stall is told from */
 	int error;
-	bool stop;
+	bool stop, stalled;
 };
 
 static void unref(struct load_reader *r)
@@ -45,6 +46,7 @@ static void unref(struct load_reader *r)
 
 	pthread_mutex_lock(&r->lock);
 	last = --r->refs == 0;
+	pthread_cond_broadcast(&r->wake);
 	pthread_mutex_unlock(&r->lock);
 	if (!last)
 		return;
@@ -245,6 +247,18 @@ out:
 	return rc;
 }
 
+static struct timespec after(uint64_t ns)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += (time_t)(ns / 1000000000u);
+	t.tv_nsec += (long)(ns % 1000000000u);
+	t.tv_sec += t.tv_nsec / 1000000000;
+	t.tv_nsec %= 1000000000;
+	return t;
+}
+
 int load_reader_next(struct load_reader *r, uint64_t stall_ns, const uint8_t **data, char *err,
 		     size_t errlen)
 {
@@ -255,13 +269,8 @@ int load_reader_next(struct load_reader *r, uint64_t stall_ns, const uint8_t **d
 	pthread_mutex_lock(&r->lock);
 	seen = r->bytes;
 	while (r->ready == r->taken && !r->error) {
-		struct timespec t;
+		struct timespec t = after(stall_ns);
 
-		clock_gettime(CLOCK_MONOTONIC, &t);
-		t.tv_sec += (time_t)(stall_ns / 1000000000u);
-		t.tv_nsec += (long)(stall_ns % 1000000000u);
-		t.tv_sec += t.tv_nsec / 1000000000;
-		t.tv_nsec %= 1000000000;
 		rc = pthread_cond_timedwait(&r->wake, &r->lock, &t);
 		if (rc == ETIMEDOUT && r->bytes == seen && r->ready == r->taken && !r->error)
 			break;
@@ -270,6 +279,7 @@ int load_reader_next(struct load_reader *r, uint64_t stall_ns, const uint8_t **d
 	}
 	if (rc == ETIMEDOUT) {
 		rc = -ETIMEDOUT;
+		r->stalled = true;
 		snprintf(err, errlen, "no byte of the file at offset %" PRIu64 " for %.1f s", p->at,
 			 (double)stall_ns / 1e9);
 	} else if (r->ready == r->taken) {
@@ -288,12 +298,20 @@ int load_reader_next(struct load_reader *r, uint64_t stall_ns, const uint8_t **d
 
 void load_reader_stop(struct load_reader *r)
 {
+	struct timespec until;
+
 	if (!r)
 		return;
 	pthread_mutex_lock(&r->lock);
 	r->stop = true;
 	r->n = 0;
 	pthread_cond_broadcast(&r->wake);
+	/* The thread is late, or in the middle of a part, and what it holds is to be given back before
+	 * the load is over. One that a file has stalled is not waited for. */
+	until = after(STOP_NS);
+	while (r->refs > 1 && !r->stalled &&
+	       pthread_cond_timedwait(&r->wake, &r->lock, &until) != ETIMEDOUT)
+		;
 	pthread_mutex_unlock(&r->lock);
 	unref(r);
 }

@@ -23,7 +23,8 @@ int load_reader_start(const struct load_file *file, enum load_source source,
 /* The next part's bytes, valid until the next call. -ETIMEDOUT when none arrive for stall_ns. */
 int load_reader_next(struct load_reader *r, uint64_t stall_ns, const uint8_t **data, char *err,
 		     size_t errlen);
-/* Never blocks on a stalled file: the thread then cleans up after itself when it wakes. */
+/* File and memory are given back when it returns. Not after -ETIMEDOUT, nor when a part takes more than
+ * two seconds to end: the thread then cleans up after itself when it wakes. */
 void load_reader_stop(struct load_reader *r);
 
 #endif

@@ -209,6 +209,29 @@ Test(load, a_file_that_became_shorter)
 	unlink(path);
 }
 
+/* Given up in the middle of a part: the reader's file and memory are not left to when its thread has
+ * the time. The next descriptor tells whether the file is closed. */
+Test(load, what_is_given_up_is_given_back)
+{
+	char path[] = "/tmp/barewave-large-XXXXXX";
+	const struct load_part part = {0, 256 << 20};
+	int fd = mkstemp(path), before = dup(0), after;
+	struct load_reader *r;
+
+	cr_assert(fd >= 0 && before >= 0);
+	cr_assert_eq(ftruncate(fd, 256 << 20), 0);
+	close(before);
+	cr_assert_eq(load_reader_start(&(struct load_file){.path = path}, LOAD_PREAD, &part, 1, &r,
+				       err, sizeof(err)),
+		     0, "%s", err);
+	load_reader_stop(r);
+	after = dup(0);
+	cr_expect_eq(after, before);
+	close(after);
+	close(fd);
+	unlink(path);
+}
+
 /* ---- a device that hangs ---- */
 
 static void write_all(const char *dir, const char *patched, const char *kernel, uint32_t word)
