@@ -270,6 +270,8 @@ static inline bool cp_delayed(void)
 int cp_workers_start(unsigned n);
 void cp_workers_stop(void);
 void cp_workers_reset(void);
+
+/* ---- sched.c */
 void cp_sched_add(struct cp_dispatch *d);
 /* Takes q off and waits until nothing of it runs. False: a trap handler does not return; patient:
  * within the time that MES has. */
@@ -278,6 +280,21 @@ void cp_sched_unlist(struct cp_queue *q); /* hands out nothing more of q */
 void cp_sched_resume(struct cp_queue *q); /* puts its unfinished dispatches back */
 void cp_sched_discard(struct cp_queue *q);
 unsigned cp_sched_waves(struct cp_queue *q); /* resident */
+/* For workers. A workgroup to run, not yet initialised if *fresh; NULL: none, and *crowded says that
+ * there is one without a place. */
+struct isa_group *cp_sched_take(bool *fresh, bool *crowded);
+/* Back from a worker: kept as data to go on, or for good if stuck; or over. */
+void cp_sched_put_away(struct isa_group *g, bool stuck);
+void cp_sched_ended(struct isa_group *g);
+/* False: workers are to end. *seen: what cp_sched_rest() compares with. */
+bool cp_sched_open(uint64_t *seen);
+/* Waits for work that came after *seen, at most until the clock shows `until`. holds: the worker has
+ * workgroups, and sleeps without looking about first. */
+void cp_sched_rest(uint64_t seen, uint64_t until, bool holds);
+void cp_sched_start(void);
+void cp_sched_close(void); /* tells the workers to end */
+void cp_sched_free(void);  /* none are left */
+void cp_sched_reset(void);
 
 /* ---- cwsr.c: q->lock held, nothing of q running */
 void cp_cwsr_save(struct cp_queue *q);
