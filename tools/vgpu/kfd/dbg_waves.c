@@ -218,13 +218,11 @@ static uint32_t *find(uint32_t *ids, uint32_t n, uint32_t id)
 /* The first words of a save area say where its waves are, as GET_QUEUE_WAVE_STATE does. */
 static void describe_areas(struct kfd_process *p)
 {
-	for (unsigned i = 0, left = p->n_queues; left; i++) {
-		struct kfd_queue *q = p->queues[i];
+	const struct kfd_queue *q;
+
+	for (unsigned i = 0; (q = kfd_queue_next(p, &i));) {
 		struct cp_wave_state s;
 
-		if (!q)
-			continue;
-		left--;
 		if (!q->sdma && !q->is_active && !cp_queue_wave_state(q->cp, &s))
 			user_write(q->cwsr_va, &s, 4 * sizeof(uint32_t));
 	}

@@ -288,6 +288,8 @@ struct kfd_queue {
 
 void kfd_queues_destroy(struct kfd_process *p); /* all; process lock held */
 struct kfd_queue *kfd_queue_by_id(struct kfd_process *p, uint32_t id);
+/* The first queue whose number is *at or more; *at becomes the number behind it. NULL: no more. */
+struct kfd_queue *kfd_queue_next(const struct kfd_process *p, unsigned *at);
 /* Evict counts; only 0 -> 1 acts. SMI messages are the caller's trigger; -1: silent (VM fault). */
 int kfd_process_evict_queues(struct kfd_process *p, int trigger);
 int kfd_process_restore_queues(struct kfd_process *p);

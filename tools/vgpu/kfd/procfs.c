@@ -42,14 +42,11 @@ static int queue_attr(struct kfd_process *p, const char *name, char *buf, size_t
 /* Waves in flight, in CUs of 32 (amdgpu_amdkfd_gfx_v11.c counts them in the machine). */
 static unsigned cu_occupancy(struct kfd_process *p)
 {
+	const struct kfd_queue *q;
 	unsigned waves = 0;
 
-	for (unsigned i = 0, left = p->n_queues; left; i++) {
-		if (!p->queues[i])
-			continue;
-		left--;
-		waves += cp_queue_waves(p->queues[i]->cp);
-	}
+	for (unsigned i = 0; (q = kfd_queue_next(p, &i));)
+		waves += cp_queue_waves(q->cp);
 	return (waves + 31) / 32;
 }
 
@@ -70,10 +67,11 @@ static int attr(struct kfd_process *p, const char *name, char *buf, size_t n)
 		r = snprintf(buf, n, "%llu\n", (unsigned long long)p->pdd.vram_usage);
 	} else if (sscanf(name, "sdma_%u", &gpu) == 1 && gpu == id) {
 		uint64_t sum = p->pdd.sdma_past;
+		const struct kfd_queue *q;
 
-		for (unsigned i = 0; i < KFD_MAX_QUEUES_PER_PROCESS; i++) {
-			if (p->queues[i] && p->queues[i]->sdma && !p->queues[i]->is_gone)
-				sum += kfd_queue_sdma_counter(p->queues[i]);
+		for (unsigned i = 0; (q = kfd_queue_next(p, &i));) {
+			if (q->sdma && !q->is_gone)
+				sum += kfd_queue_sdma_counter(q);
 		}
 		r = snprintf(buf, n, "%llu\n", (unsigned long long)(sum / 100));
 	} else if (sscanf(name, "stats_%u/%31s", &gpu, tail) == 2 && gpu == id) {

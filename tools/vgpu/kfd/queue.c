@@ -18,6 +18,17 @@ struct kfd_queue *kfd_queue_by_id(struct kfd_process *p, uint32_t id)
 	return id < KFD_MAX_QUEUES_PER_PROCESS ? p->queues[id] : NULL;
 }
 
+struct kfd_queue *kfd_queue_next(const struct kfd_process *p, unsigned *at)
+{
+	while (*at < KFD_MAX_QUEUES_PER_PROCESS) {
+		struct kfd_queue *q = p->queues[(*at)++];
+
+		if (q)
+			return q;
+	}
+	return NULL;
+}
+
 static bool is_pow2(uint32_t v)
 {
 	return v && !(v & (v - 1));
@@ -531,12 +542,10 @@ static void queue_free(struct kfd_process *p, struct kfd_queue *q, bool lost)
 
 void kfd_queues_destroy(struct kfd_process *p)
 {
-	for (unsigned i = 0; p->n_queues; i++) {
-		struct kfd_queue *q = p->queues[i];
+	struct kfd_queue *q;
 
-		if (q)
-			queue_free(p, q, kfd_queue_unmap(q) != 0 || q->is_gone);
-	}
+	for (unsigned i = 0; (q = kfd_queue_next(p, &i));)
+		queue_free(p, q, kfd_queue_unmap(q) != 0 || q->is_gone);
 }
 
 /* What a debugger has suspended is not pulled from under it: until it resumes the queue, or a
@@ -767,12 +776,9 @@ KFD_HANDLER(alloc_queue_gws)
 
 void kfd_queues_set_trap_handler(struct kfd_process *p)
 {
-	for (unsigned i = 0, left = p->n_queues; left; i++) {
-		struct kfd_queue *q = p->queues[i];
+	struct kfd_queue *q;
 
-		if (!q)
-			continue;
-		left--;
+	for (unsigned i = 0; (q = kfd_queue_next(p, &i));) {
 		q->mqd.tba = p->pdd.tba;
 		q->mqd.tma = p->pdd.tma;
 		if (!q->sdma)

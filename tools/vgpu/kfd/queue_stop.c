@@ -13,17 +13,14 @@
 static int evict_device(struct kfd_process *p, struct kfd_pdd *pdd)
 {
 	uint64_t start = vgpu_clock_ns();
+	struct kfd_queue *q;
 	int err = 0;
 
 	if (pdd->evicted++)
 		return 0;
-	for (unsigned i = 0, left = p->n_queues; left; i++) {
-		struct kfd_queue *q = p->queues[i];
+	for (unsigned i = 0; (q = kfd_queue_next(p, &i));) {
 		int r;
 
-		if (!q)
-			continue;
-		left--;
 		q->is_evicted = true;
 		r = kfd_queue_unmap(q);
 		if (r) {
@@ -39,17 +36,14 @@ static int evict_device(struct kfd_process *p, struct kfd_pdd *pdd)
 
 static int restore_device(struct kfd_process *p, struct kfd_pdd *pdd)
 {
+	struct kfd_queue *q;
 	int err = 0;
 
 	if (!pdd->evicted || --pdd->evicted)
 		return 0;
-	for (unsigned i = 0, left = p->n_queues; left; i++) {
-		struct kfd_queue *q = p->queues[i];
+	for (unsigned i = 0; (q = kfd_queue_next(p, &i));) {
 		int r;
 
-		if (!q)
-			continue;
-		left--;
 		q->is_evicted = false;
 		r = kfd_queue_map(q);
 		if (r && !err)

@@ -139,6 +139,7 @@ static void smi_reset(enum kfd_smi_event event, const char *cause)
 static void reset_one(struct kfd_process *p, void *ctx)
 {
 	bool borrowed = kfd_lock_borrow(p);
+	struct kfd_queue *q;
 
 	(void)ctx;
 	/* After a hang all of the device's queues count as reset (kfd_hws_hang). */
@@ -146,12 +147,8 @@ static void reset_one(struct kfd_process *p, void *ctx)
 		p->pdd.has_reset_queue = true;
 	if (vgpu_rule(RULE_reset_evicts))
 		kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_TRIGGER_SUSPEND);
-	for (unsigned i = 0, left = p->n_queues; left; i++) {
-		if (!p->queues[i])
-			continue;
-		left--;
-		cp_queue_reset(p->queues[i]->cp);
-	}
+	for (unsigned i = 0; (q = kfd_queue_next(p, &i));)
+		cp_queue_reset(q->cp);
 	kfd_lock_return(p, borrowed);
 	if (p->n_pdds)
 		hw_exception(p);
