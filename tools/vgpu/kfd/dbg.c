@@ -437,27 +437,18 @@ static int dbg_send_runtime_event(struct kfd_process *p, struct dbg_state *d,
 {
 	uint64_t mask = a->event.exception_mask;
 	uint32_t queue = a->event.queue_id;
-	const struct kfd_queue *q;
 
 	if (mask & KFD_EC_MASK(EC_DEVICE_MEMORY_VIOLATION)) {
 		if (!d->devices || a->event.gpu_id != vgpu_props.gpu_id)
 			return -ENODEV;
-		if (p) {
-			kfd_process_evict_queues(p, -1);
-			kfd_event_memory_exception(p, &d->fault);
-		} else {
-			dbg_call(d, DBG_CALL_FAULT, NULL, 0, 0);
-		}
+		dbg_call(p, d, DBG_CALL_FAULT, NULL, 0, 0);
 	}
 	if (mask & KFD_EC_MASK(EC_PROCESS_RUNTIME))
 		dbg_release(d);
 	mask &= ~(KFD_EC_MASK(EC_DEVICE_MEMORY_VIOLATION) | KFD_EC_MASK(EC_PROCESS_RUNTIME));
-	/* What is left is a queue's; one that is not there is no error. */
-	q = p && mask ? kfd_queue_by_id(p, a->event.queue_id) : NULL;
-	if (q)
-		kfd_exception_to_runtime(p, q, mask);
-	else if (!p && mask)
-		dbg_call(d, DBG_CALL_EXCEPTION, &queue, 1, mask);
+	/* What is left is a queue's. */
+	if (mask)
+		dbg_call(p, d, DBG_CALL_EXCEPTION, &queue, 1, mask);
 	return 0;
 }
 

@@ -74,6 +74,9 @@ int dbg_state_find(pid_t pid, bool create, struct dbg_state **out);
  * which becomes its own (~0: none before), or -1. Locked. */
 int dbg_next_queue(const struct dbg_state *d, uint64_t *born);
 
+/* Reads /proc/<pid>/<name> into buf[n], with a 0 behind it: the length, or -errno. */
+long dbg_read_proc(pid_t pid, const char *name, char *buf, size_t n);
+
 void dbg_lock(struct dbg_state *d);
 void dbg_unlock(struct dbg_state *d);
 /* Writes the byte that wakes the debugger. Locked. */
@@ -108,9 +111,11 @@ int dbg_watch_clear(struct dbg_state *d, const struct kfd_ioctl_dbg_trap_args *a
 
 /* Starts the thread that does for a debugger what only this process can. */
 int dbg_serve(struct kfd_process *p);
-/* Has d's process do op: what it answers, with ids as it leaves them (NULL: none were given). Locked;
- * the lock is given up meanwhile. -EIO: nobody there could, which the log says why. */
-int dbg_call(struct dbg_state *d, enum dbg_call_op op, uint32_t *ids, uint32_t n, uint64_t mask);
+/* Has the debugged process do op: what it answers, with ids as it leaves them (NULL: none were given).
+ * Both locks held. p NULL: d is another's, whose lock is given up meanwhile; -EIO: nobody there could,
+ * which the log says why. */
+int dbg_call(struct kfd_process *p, struct dbg_state *d, enum dbg_call_op op, uint32_t *ids,
+	     uint32_t n, uint64_t mask);
 /* The debugger has ended, reaped or not. */
 bool dbg_is_gone(pid_t pid);
 /* Ends the session of a debugger that has ended without a word (kfd_process_notifier_release): true if

@@ -8,7 +8,6 @@
 #include "dbg.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
@@ -64,25 +63,25 @@ bool dbg_is_gone(pid_t pid)
 
 static pid_t serving; /* the process whose thread runs; a forked child has another number */
 
-static int act(struct kfd_process *p, struct dbg_state *d, struct dbg_call *c)
+static int act(struct kfd_process *p, struct dbg_state *d, enum dbg_call_op op, uint32_t *ids,
+	       uint32_t n, uint64_t mask)
 {
-	uint32_t *ids = c->all ? NULL : c->ids;
 	const struct kfd_queue *q;
 
-	switch ((enum dbg_call_op)c->op) {
+	switch (op) {
 	case DBG_CALL_SUSPEND:
-		return dbg_suspend(p, d, ids, c->n, c->mask);
+		return dbg_suspend(p, d, ids, n, mask);
 	case DBG_CALL_RESUME:
-		return dbg_resume(p, ids, c->n);
+		return dbg_resume(p, ids, n);
 	case DBG_CALL_FAULT:
 		kfd_process_evict_queues(p, -1);
 		kfd_event_memory_exception(p, &d->fault);
 		return 0;
 	case DBG_CALL_EXCEPTION:
 		/* One that is not there is no error. */
-		q = kfd_queue_by_id(p, c->ids[0]);
+		q = kfd_queue_by_id(p, ids[0]);
 		if (q)
-			kfd_exception_to_runtime(p, q, c->mask);
+			kfd_exception_to_runtime(p, q, mask);
 		return 0;
 	}
 	return -EINVAL;
@@ -91,11 +90,12 @@ static int act(struct kfd_process *p, struct dbg_state *d, struct dbg_call *c)
 static void answer(struct kfd_process *p, void *ctx)
 {
 	struct dbg_state *d = p->dbg;
+	struct dbg_call *c = &d->call;
 
 	(void)ctx;
 	pthread_mutex_lock(&p->lock);
 	dbg_lock(d);
-	d->call.result = act(p, d, &d->call);
+	c->result = act(p, d, (enum dbg_call_op)c->op, c->all ? NULL : c->ids, c->n, c->mask);
 	dbg_unlock(d);
 	pthread_mutex_unlock(&p->lock);
 }
@@ -164,20 +164,13 @@ int dbg_serve(struct kfd_process *p)
 /* Why d's process does not answer, NULL if it may yet. */
 static const char *obstacle(const struct dbg_state *d, pid_t server)
 {
-	char path[64], stat[256], *end;
-	long fd, n;
+	char name[32], stat[256], *end;
 
 	if (!server)
 		return "it has not enabled its runtime";
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", d->subject, server);
-	fd = rawsys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
+	snprintf(name, sizeof(name), "task/%d/stat", server);
+	if (dbg_read_proc(d->subject, name, stat, sizeof(stat)) <= 0)
 		return "it has ended";
-	n = rawsys3(SYS_read, fd, stat, sizeof(stat) - 1);
-	rawsys1(SYS_close, fd);
-	if (n <= 0)
-		return "it has ended";
-	stat[n] = 0;
 	end = strrchr(stat, ')');
 	if (!end || !end[1])
 		return NULL;
@@ -192,13 +185,16 @@ static const char *obstacle(const struct dbg_state *d, pid_t server)
 	return NULL;
 }
 
-int dbg_call(struct dbg_state *d, enum dbg_call_op op, uint32_t *ids, uint32_t n, uint64_t mask)
+int dbg_call(struct kfd_process *p, struct dbg_state *d, enum dbg_call_op op, uint32_t *ids,
+	     uint32_t n, uint64_t mask)
 {
 	struct dbg_call *c = &d->call;
 	uint32_t before = load(c);
 	const char *why = "it is busy with the debugger's last wish";
 	bool done = false;
 
+	if (p)
+		return act(p, d, op, ids, n, mask);
 	if (before == DBG_CALL_ASKED || before == DBG_CALL_TAKEN)
 		goto out;
 	c->op = op;

@@ -114,7 +114,7 @@ int dbg_state_private(struct kfd_process *p)
 
 /* ---- another process ------------------------------------------------------ */
 
-static long read_file(pid_t pid, const char *name, char *buf, size_t n)
+long dbg_read_proc(pid_t pid, const char *name, char *buf, size_t n)
 {
 	size_t used = 0;
 	char path[64];
@@ -141,7 +141,7 @@ static uint64_t library(pid_t pid)
 
 	if (!maps)
 		return 0;
-	if (read_file(pid, "maps", maps, room) > 0) {
+	if (dbg_read_proc(pid, "maps", maps, room) > 0) {
 		line = strstr(maps, "/libvgpu.so");
 		if (!line)
 			line = strstr(maps, "/vgpu-trap");
@@ -159,7 +159,7 @@ static bool read_task(pid_t pid, pid_t *process, pid_t *tracer)
 {
 	char status[4096], *tgid, *traced;
 
-	if (read_file(pid, "status", status, sizeof(status)) <= 0)
+	if (dbg_read_proc(pid, "status", status, sizeof(status)) <= 0)
 		return false;
 	tgid = strstr(status, "\nTgid:");
 	traced = strstr(status, "\nTracerPid:");

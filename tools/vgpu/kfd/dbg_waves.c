@@ -300,8 +300,7 @@ int dbg_suspend_queues(struct kfd_process *p, struct dbg_state *d,
 		return total;
 	if (!ids)
 		return 0;
-	total = p ? dbg_suspend(p, d, ids, n, clear)
-		  : nobody(ids, n, dbg_call(d, DBG_CALL_SUSPEND, ids, n, clear));
+	total = nobody(ids, n, dbg_call(p, d, DBG_CALL_SUSPEND, ids, n, clear));
 	user_write(a->suspend_queues.queue_array_ptr, ids, n * sizeof(*ids));
 	free(ids);
 	return total;
@@ -317,7 +316,7 @@ int dbg_resume_queues(struct kfd_process *p, struct dbg_state *d,
 		total = get_ids(a->resume_queues.queue_array_ptr, n, &ids);
 	if (total)
 		return total;
-	total = p ? dbg_resume(p, ids, n) : nobody(ids, n, dbg_call(d, DBG_CALL_RESUME, ids, n, 0));
+	total = nobody(ids, n, dbg_call(p, d, DBG_CALL_RESUME, ids, n, 0));
 	if (ids)
 		user_write(a->resume_queues.queue_array_ptr, ids, n * sizeof(*ids));
 	free(ids);
