@@ -25,7 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HIGH_FD   1000
+#include "ownfd.h"
+
 #define START_TRY 200 /* times 20 ms */
 
 static struct {
@@ -210,7 +211,7 @@ static int run_program(char **argv)
 		return fail("cannot start the daemon", fd);
 	/* Stays open over the exec, above the numbers that programs use: the daemon lives as long as
 	 * the program and what it starts, client or not. */
-	high = fcntl(fd, F_DUPFD, HIGH_FD);
+	high = fcntl(fd, F_DUPFD, OWN_FD_FIRST);
 	if (high < 0)
 		fcntl(fd, F_SETFD, 0);
 	else

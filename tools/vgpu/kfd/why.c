@@ -37,10 +37,8 @@ const char *kfd_why_mmap(uint64_t off)
 		return "wanted: 8192 bytes at CREATE_QUEUE's doorbell_offset, rounded down to 8192";
 	case KFD_MMAP_TYPE_EVENTS:
 		return "wanted: at most 32 KiB, after the first CREATE_EVENT, and no event page of "
-		       "the "
-		       "client's own";
+		       "the client's own";
 	}
 	return "wanted: an offset that a call to /dev/kfd gave; buffers are mapped through the "
-	       "render "
-	       "node";
+	       "render node";
 }

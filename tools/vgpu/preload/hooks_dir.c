@@ -13,11 +13,6 @@
 
 #include "vm/rawsys.h"
 
-static const char *mapped(const char *path, char *buf)
-{
-	return path_map(path, buf) == PATH_OTHER ? path : buf;
-}
-
 /* ---- entries: the placeholder of a node is a regular file, the node is not --------------------- */
 
 static void show_node(int fd, uint64_t ino, unsigned char *type)
@@ -33,7 +28,7 @@ HOOK DIR *opendir(const char *path)
 {
 	char buf[PATH_BUF];
 
-	return REAL(opendir)(mapped(path, buf));
+	return REAL(opendir)(path_mapped(path, buf));
 }
 
 HOOK struct dirent *readdir(DIR *d)
@@ -76,7 +71,7 @@ HOOK int scandir(const char *path, struct dirent ***list, int (*filter)(const st
 		 int (*compare)(const struct dirent **, const struct dirent **))
 {
 	char buf[PATH_BUF];
-	const char *at = mapped(path, buf);
+	const char *at = path_mapped(path, buf);
 	int n = REAL(scandir)(at, list, filter, compare);
 
 	for (int i = 0; at == buf && i < n; i++)
@@ -90,7 +85,7 @@ HOOK int scandir64(const char *path, struct dirent64 ***list,
 		   int (*compare)(const struct dirent64 **, const struct dirent64 **))
 {
 	char buf[PATH_BUF];
-	const char *at = mapped(path, buf);
+	const char *at = path_mapped(path, buf);
 	int n = REAL(scandir64)(at, list, filter, compare);
 
 	for (int i = 0; at == buf && i < n; i++)
@@ -172,7 +167,7 @@ static void show_fs(const char *at, struct statfs *s)
 HOOK int statfs(const char *path, struct statfs *s)
 {
 	char buf[PATH_BUF];
-	const char *at = mapped(path, buf);
+	const char *at = path_mapped(path, buf);
 	int r = REAL(statfs)(at, s);
 
 	if (!r && at == buf)
@@ -210,7 +205,7 @@ HOOK int fstatfs64(int fd, struct statfs64 *s)
 HOOK int statvfs(const char *restrict path, struct statvfs *restrict s)
 {
 	char buf[PATH_BUF];
-	const char *at = mapped(path, buf);
+	const char *at = path_mapped(path, buf);
 	int r = REAL(statvfs)(at, s);
 
 	if (!r && at == buf && tree_place_of(buf) != TREE_DEV)

@@ -214,14 +214,21 @@ HOOK int dup(int fd)
 	return r;
 }
 
+/* As for a number that another open() is about to get. */
+static bool refuses_target(int to)
+{
+	if (!own_fd_is(to))
+		return false;
+	errno = EBUSY;
+	return true;
+}
+
 HOOK int dup2(int fd, int to)
 {
 	int r;
 
-	if (own_fd_is(to)) {
-		errno = EBUSY; /* as for a number that another open() is about to get */
+	if (refuses_target(to))
 		return -1;
-	}
 	r = REAL(dup2)(fd, to);
 
 	if (r >= 0 && vfd_live)
@@ -233,10 +240,8 @@ HOOK int dup3(int fd, int to, int flags)
 {
 	int r;
 
-	if (own_fd_is(to)) {
-		errno = EBUSY; /* as for a number that another open() is about to get */
+	if (refuses_target(to))
 		return -1;
-	}
 	r = REAL(dup3)(fd, to, flags);
 
 	if (r >= 0 && vfd_live)

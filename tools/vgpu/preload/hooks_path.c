@@ -233,25 +233,10 @@ HOOK FILE *fopen(const char *path, const char *mode)
 
 HOOK FILE *fopen64(const char *path, const char *mode)
 {
-	char buf[PATH_BUF];
-	enum path_kind kind = open_map(AT_FDCWD, path, buf);
-	int flags;
-
-	if (kind > PATH_MAPPED)
-		return fopen_node(kind, path, mode);
-	flags = kind == PATH_MAPPED ? fopen_flags(mode) : 0;
-	if (refuses_write(buf, &flags))
-		return NULL;
-	return REAL(fopen64)(kind == PATH_MAPPED ? buf : path, mode);
+	return fopen(path, mode);
 }
 
 /* ---- links, permissions ---------------------------------------------------- */
-
-/* A plain path hook: the call with the path replaced. */
-static const char *mapped(const char *path, char *buf)
-{
-	return path_map(path, buf) == PATH_OTHER ? path : buf;
-}
 
 static const char *mapped_at(int dirfd, const char *path, char *buf)
 {
@@ -272,7 +257,7 @@ HOOK int truncate(const char *path, off_t len)
 		errno = EINVAL;
 		return -1;
 	}
-	return REAL(truncate)(mapped(path, buf), len);
+	return REAL(truncate)(path_mapped(path, buf), len);
 }
 
 HOOK int truncate64(const char *path, off64_t len)
@@ -284,21 +269,21 @@ HOOK int access(const char *path, int mode)
 {
 	char buf[PATH_BUF];
 
-	return REAL(access)(mapped(path, buf), mode);
+	return REAL(access)(path_mapped(path, buf), mode);
 }
 
 HOOK int euidaccess(const char *path, int mode)
 {
 	char buf[PATH_BUF];
 
-	return REAL(euidaccess)(mapped(path, buf), mode);
+	return REAL(euidaccess)(path_mapped(path, buf), mode);
 }
 
 HOOK int eaccess(const char *path, int mode)
 {
 	char buf[PATH_BUF];
 
-	return REAL(eaccess)(mapped(path, buf), mode);
+	return REAL(eaccess)(path_mapped(path, buf), mode);
 }
 
 HOOK int faccessat(int dirfd, const char *path, int mode, int flags)
@@ -313,35 +298,35 @@ HOOK ssize_t getxattr(const char *path, const char *name, void *value, size_t n)
 {
 	char buf[PATH_BUF];
 
-	return REAL(getxattr)(mapped(path, buf), name, value, n);
+	return REAL(getxattr)(path_mapped(path, buf), name, value, n);
 }
 
 HOOK ssize_t lgetxattr(const char *path, const char *name, void *value, size_t n)
 {
 	char buf[PATH_BUF];
 
-	return REAL(lgetxattr)(mapped(path, buf), name, value, n);
+	return REAL(lgetxattr)(path_mapped(path, buf), name, value, n);
 }
 
 HOOK ssize_t listxattr(const char *path, char *list, size_t n)
 {
 	char buf[PATH_BUF];
 
-	return REAL(listxattr)(mapped(path, buf), list, n);
+	return REAL(listxattr)(path_mapped(path, buf), list, n);
 }
 
 HOOK ssize_t llistxattr(const char *path, char *list, size_t n)
 {
 	char buf[PATH_BUF];
 
-	return REAL(llistxattr)(mapped(path, buf), list, n);
+	return REAL(llistxattr)(path_mapped(path, buf), list, n);
 }
 
 HOOK int chdir(const char *path)
 {
 	char buf[PATH_BUF];
 
-	return REAL(chdir)(mapped(path, buf));
+	return REAL(chdir)(path_mapped(path, buf));
 }
 
 HOOK char *getcwd(char *buf, size_t size)
@@ -354,7 +339,7 @@ HOOK char *getcwd(char *buf, size_t size)
 HOOK char *realpath(const char *restrict path, char *restrict resolved)
 {
 	char buf[PATH_BUF];
-	char *r = REAL(realpath)(mapped(path, buf), resolved);
+	char *r = REAL(realpath)(path_mapped(path, buf), resolved);
 
 	return r && tree_root_now() ? path_unmap(r) : r;
 }
@@ -362,7 +347,7 @@ HOOK char *realpath(const char *restrict path, char *restrict resolved)
 HOOK char *__realpath_chk(const char *path, char *resolved, size_t n)
 {
 	char buf[PATH_BUF];
-	char *r = REAL(__realpath_chk)(mapped(path, buf), resolved, n);
+	char *r = REAL(__realpath_chk)(path_mapped(path, buf), resolved, n);
 
 	return r && tree_root_now() ? path_unmap(r) : r;
 }
@@ -533,28 +518,28 @@ HOOK int stat(const char *restrict path, struct stat *restrict st)
 {
 	char buf[PATH_BUF];
 
-	return stat_fixup(REAL(stat)(mapped(path, buf), st), st);
+	return stat_fixup(REAL(stat)(path_mapped(path, buf), st), st);
 }
 
 HOOK int stat64(const char *restrict path, struct stat64 *restrict st)
 {
 	char buf[PATH_BUF];
 
-	return stat_fixup(REAL(stat64)(mapped(path, buf), st), (struct stat *)st);
+	return stat_fixup(REAL(stat64)(path_mapped(path, buf), st), (struct stat *)st);
 }
 
 HOOK int lstat(const char *restrict path, struct stat *restrict st)
 {
 	char buf[PATH_BUF];
 
-	return stat_fixup(REAL(lstat)(mapped(path, buf), st), st);
+	return stat_fixup(REAL(lstat)(path_mapped(path, buf), st), st);
 }
 
 HOOK int lstat64(const char *restrict path, struct stat64 *restrict st)
 {
 	char buf[PATH_BUF];
 
-	return stat_fixup(REAL(lstat64)(mapped(path, buf), st), (struct stat *)st);
+	return stat_fixup(REAL(lstat64)(path_mapped(path, buf), st), (struct stat *)st);
 }
 
 HOOK int fstat(int fd, struct stat *st)
@@ -596,28 +581,28 @@ HOOK int __xstat(int ver, const char *path, struct stat *st)
 {
 	char buf[PATH_BUF];
 
-	return stat_fixup(REAL(__xstat)(ver, mapped(path, buf), st), st);
+	return stat_fixup(REAL(__xstat)(ver, path_mapped(path, buf), st), st);
 }
 
 HOOK int __xstat64(int ver, const char *path, struct stat64 *st)
 {
 	char buf[PATH_BUF];
 
-	return stat_fixup(REAL(__xstat64)(ver, mapped(path, buf), st), (struct stat *)st);
+	return stat_fixup(REAL(__xstat64)(ver, path_mapped(path, buf), st), (struct stat *)st);
 }
 
 HOOK int __lxstat(int ver, const char *path, struct stat *st)
 {
 	char buf[PATH_BUF];
 
-	return stat_fixup(REAL(__lxstat)(ver, mapped(path, buf), st), st);
+	return stat_fixup(REAL(__lxstat)(ver, path_mapped(path, buf), st), st);
 }
 
 HOOK int __lxstat64(int ver, const char *path, struct stat64 *st)
 {
 	char buf[PATH_BUF];
 
-	return stat_fixup(REAL(__lxstat64)(ver, mapped(path, buf), st), (struct stat *)st);
+	return stat_fixup(REAL(__lxstat64)(ver, path_mapped(path, buf), st), (struct stat *)st);
 }
 
 HOOK int __fxstat(int ver, int fd, struct stat *st)

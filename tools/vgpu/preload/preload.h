@@ -163,6 +163,11 @@ static inline enum path_kind path_map(const char *path, char *buf)
 {
 	return path_map_at(AT_FDCWD, path, buf);
 }
+/* For a plain path hook: the path to call with instead, buf if it is one of ours. */
+static inline const char *path_mapped(const char *path, char *buf)
+{
+	return path_map(path, buf) == PATH_OTHER ? path : buf;
+}
 /* Cuts the tree's root off a path that lies in it, in place; returns path. */
 char *path_unmap(char *path);
 

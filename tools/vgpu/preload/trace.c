@@ -381,8 +381,7 @@ void log_refused_ioctl(const struct vfile *v, unsigned cmd, const void *arg, lon
 		drm_args(nr, (uintptr_t)arg, _IOC_SIZE(cmd), args, sizeof(args));
 		if (!drm_has(nr))
 			why = "this device has the render node's buffers (GEM, PRIME, VA) and "
-			      "INFO, and no "
-			      "command submission";
+			      "INFO, and no command submission";
 	}
 	snprintf(number, sizeof(number), "0x%02x", nr);
 	vgpu_log("refused: ioctl %s %s %s: %s%s%s", trace_file(v), name ? name : number, args,

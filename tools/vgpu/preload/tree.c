@@ -531,9 +531,8 @@ void tree_remove(void)
 	if (!tree_root_now())
 		return;
 	/* The timers' thread may be writing. Not for ever: who leaves from a signal handler may have
-	 * the lock itself. */
-	clock_gettime(CLOCK_REALTIME,
-		      &t); /* ThreadSanitizer does not know pthread_mutex_clocklock */
+	 * the lock itself. (ThreadSanitizer does not know pthread_mutex_clocklock.) */
+	clock_gettime(CLOCK_REALTIME, &t);
 	t.tv_sec++;
 	locked = !pthread_mutex_timedlock(&lock, &t);
 	remove_tree(root);
