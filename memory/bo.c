@@ -202,18 +202,12 @@ static void range_return(struct bo *b)
 
 /* ---- the CPU's view --------------------------------------------------------------- */
 
-/* At the GPU's address. */
-static int map_cpu(struct memory *m, struct bo *b, uint64_t offset)
+/* Something that the CPU sees at the GPU's address, in place of the reservation. */
+static int map_at_base(const struct bo *b, int flags, int fd, uint64_t offset)
 {
-	bool doorbell = b->placement == BO_DOORBELL;
-	int fd = doorbell ? kfd_fd(m->kfd) : kfd_render_fd(m->kfd);
-	void *p;
+	void *p = mmap((void *)(uintptr_t)b->base, b->size, PROT_READ | PROT_WRITE,
+		       flags | MAP_FIXED, fd, (off_t)offset);
 
-	if (doorbell)
-		offset = KFD_OFFSET_TYPE_DOORBELL | (uint64_t)kfd_gpu_id(m->kfd)
-							    << KFD_OFFSET_GPU_ID_SHIFT;
-	p = mmap((void *)(uintptr_t)b->base, b->size, PROT_READ | PROT_WRITE,
-		 MAP_SHARED | MAP_FIXED, fd, (off_t)offset);
 	if (p == MAP_FAILED) {
 		int rc = -errno;
 
@@ -223,9 +217,23 @@ static int map_cpu(struct memory *m, struct bo *b, uint64_t offset)
 		return rc;
 	}
 	/* A child must neither see nor copy-on-write what the GPU works on. */
-	if (!doorbell)
+	if (b->placement != BO_DOORBELL)
 		madvise(p, b->size, MADV_DONTFORK);
-	b->host = p;
+	return 0;
+}
+
+static int map_cpu(struct memory *m, struct bo *b, uint64_t offset)
+{
+	bool doorbell = b->placement == BO_DOORBELL;
+	int fd = doorbell ? kfd_fd(m->kfd) : kfd_render_fd(m->kfd), rc;
+
+	if (doorbell)
+		offset = KFD_OFFSET_TYPE_DOORBELL | (uint64_t)kfd_gpu_id(m->kfd)
+							    << KFD_OFFSET_GPU_ID_SHIFT;
+	rc = map_at_base(b, MAP_SHARED, fd, offset);
+	if (rc < 0)
+		return rc;
+	b->host = (void *)(uintptr_t)b->base;
 	b->cpu_mapped = true;
 	return 0;
 }
@@ -233,21 +241,17 @@ static int map_cpu(struct memory *m, struct bo *b, uint64_t offset)
 /* Memory of the process's own where the BO will be. Before the kernel is asked: it takes what is there. */
 static int make_user_memory(struct bo *b)
 {
-	void *p = mmap((void *)(uintptr_t)b->base, b->size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	int rc = map_at_base(b, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (p == MAP_FAILED) {
-		int rc = -errno;
+	b->own_memory = rc == 0;
+	return rc;
+}
 
-		kfd_reason_set("buffer \"%s\": mmap of 0x%" PRIx64 " bytes of memory at 0x%" PRIx64
-			       " failed: %s",
-			       b->owner, b->size, b->base, strerror(-rc));
-		return rc;
-	}
-	/* Copy-on-write in a child would take the pages away from the GPU. */
-	madvise(p, b->size, MADV_DONTFORK);
-	b->own_memory = true;
-	return 0;
+/* Not what is the client's, nor doorbells. */
+static void poison(struct bo *b, bool wanted, uint8_t byte)
+{
+	if (wanted && b->host && (b->cpu_mapped || b->own_memory) && b->placement != BO_DOORBELL)
+		memset(b->host, byte, b->size);
 }
 
 static void unmap_cpu(struct bo *b)
@@ -362,10 +366,8 @@ int bo_create(struct memory *m, const struct bo_desc *want, struct bo **out)
 		if (rc < 0)
 			goto out_unmap;
 	}
-	/* Not what is the client's, nor doorbells. */
-	if (b->host && (b->cpu_mapped || b->own_memory) && d.placement != BO_DOORBELL && m->rules &&
-	    m->rules->poison_alloc)
-		memset(b->host, m->rules->alloc_byte, b->size);
+	if (m->rules)
+		poison(b, m->rules->poison_alloc, m->rules->alloc_byte);
 	bo_live(b, d.scope, LEDGER_ALLOC);
 	*out = b;
 	goto out;
@@ -396,9 +398,8 @@ int bo_destroy_locked(struct bo *b)
 	}
 	if (BO_DEBUG)
 		bo_guard_open(b);
-	if (b->host && (b->cpu_mapped || b->own_memory) && m->rules && m->rules->poison_free &&
-	    b->placement != BO_DOORBELL)
-		memset(b->host, m->rules->free_byte, b->size);
+	if (m->rules)
+		poison(b, m->rules->poison_free, m->rules->free_byte);
 	if (b->cpu_mapped)
 		unmap_cpu(b);
 	rc = kfd_memory_free(m->kfd, b->handle);
