@@ -19,6 +19,17 @@
 
 enum wtype { W_F32, W_F16, W_BF16, W_Q8_0, W_Q4_0, W_Q4_K, W_Q5_K, W_Q6_K };
 
+/* A kernel for each, as its name has it. */
+#define EACH_WTYPE(X)                                                                              \
+	X(f32, W_F32)                                                                              \
+	X(f16, W_F16)                                                                              \
+	X(bf16, W_BF16)                                                                            \
+	X(q8_0, W_Q8_0)                                                                            \
+	X(q4_0, W_Q4_0)                                                                            \
+	X(q4_k, W_Q4_K)                                                                            \
+	X(q5_k, W_Q5_K)                                                                            \
+	X(q6_k, W_Q6_K)
+
 #define CHUNK 256
 
 INLINE float half_at(GLOBAL const u8 *p, u32 byte)

@@ -22,11 +22,4 @@ INLINE void embed(enum wtype t, const struct ka_embed *a)
 		embed(t, &a);                                                                      \
 	}
 
-EMBED(f32, W_F32)
-EMBED(f16, W_F16)
-EMBED(bf16, W_BF16)
-EMBED(q8_0, W_Q8_0)
-EMBED(q4_0, W_Q4_0)
-EMBED(q4_k, W_Q4_K)
-EMBED(q5_k, W_Q5_K)
-EMBED(q6_k, W_Q6_K)
+EACH_WTYPE(EMBED)

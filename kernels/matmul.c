@@ -96,11 +96,4 @@ INLINE void matmul(enum wtype t, const u32 nc, const struct ka_matmul *a)
 		matmul(t, KA_MATMUL_COLUMNS, &a);                                                  \
 	}
 
-MATMUL(f32, W_F32)
-MATMUL(f16, W_F16)
-MATMUL(bf16, W_BF16)
-MATMUL(q8_0, W_Q8_0)
-MATMUL(q4_0, W_Q4_0)
-MATMUL(q4_k, W_Q4_K)
-MATMUL(q5_k, W_Q5_K)
-MATMUL(q6_k, W_Q6_K)
+EACH_WTYPE(MATMUL)

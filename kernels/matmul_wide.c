@@ -113,11 +113,4 @@ INLINE void matmul_wide(enum wtype t, const struct ka_matmul *a)
 		matmul_wide(t, &a);                                                                \
 	}
 
-MATMUL(f32, W_F32)
-MATMUL(f16, W_F16)
-MATMUL(bf16, W_BF16)
-MATMUL(q8_0, W_Q8_0)
-MATMUL(q4_0, W_Q4_0)
-MATMUL(q4_k, W_Q4_K)
-MATMUL(q5_k, W_Q5_K)
-MATMUL(q6_k, W_Q6_K)
+EACH_WTYPE(MATMUL)
