@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -14,31 +16,7 @@
 #include "engine/exec.h"
 #include "engine/load_reader.h"
 #include "kernels/kernels.h"
-#include "tests/testdata.h"
-
-#define DEMO "data/demo/story-4m-q4_k_m.gguf"
-
-static char err[512];
-static struct bw_device dev;
-static struct gguf *gguf;
-static struct model *model;
-
-static void open_all(void)
-{
-	cr_assert_eq(gguf_open(DEMO, &gguf, err, sizeof(err)), 0, "%s", err);
-	cr_assert_eq(model_load(gguf, &model, err, sizeof(err)), 0, "%s", err);
-	cr_assert_eq(bw_device_open(NULL, &dev, err, sizeof(err)), 0, "%s", err);
-}
-
-static void close_all(void)
-{
-	struct bw_teardown t;
-
-	cr_assert_eq(bw_device_close(&dev, &t), 0);
-	cr_assert(!t.bos && !t.bytes && !t.queues);
-	model_free(model);
-	gguf_close(gguf);
-}
+#include "tests/virt_model.h"
 
 static const char *const sources[] = {"mmap", "pread", "direct"};
 static const char *const copies[] = {"host", "sdma", "kernel"};
@@ -49,7 +27,7 @@ Test(load, every_way_gives_the_same_logits, .timeout = 120)
 	float *want = NULL;
 	uint64_t last = 0;
 
-	open_all();
+	open_all(DEMO);
 	for (int s = 0; s < 3; s++) {
 		for (int c = 0; c < 3; c++) {
 			struct engine_opts o = {.n_ctx = 16, .strict = true};
@@ -101,7 +79,7 @@ Test(load, progress_ends_at_the_total_and_staging_is_bounded)
 	struct engine *e;
 	uint64_t last = 0;
 
-	open_all();
+	open_all(DEMO);
 	o.load = (struct load_opts){.source = LOAD_PREAD,
 				    .progress = progress,
 				    .ctx = &last,
@@ -127,7 +105,7 @@ Test(load, a_model_that_is_no_file_is_mapped_or_refused)
 	struct engine *e;
 	void *image;
 
-	open_all();
+	open_all(DEMO);
 	image = mmap(NULL, gguf->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memcpy(image, gguf->base, gguf->size);
 	model_free(model);
@@ -280,7 +258,7 @@ Test(load, a_step_that_never_ends_loses_its_queue_before_its_buffers, .timeout =
 	cr_assert(mkdtemp(dir));
 	write_all(dir, "finish", "finish", S_BRANCH_SELF);
 	o.kernels_dir = dir;
-	open_all();
+	open_all(DEMO);
 	cr_assert_eq(engine_create(&dev, model, &o, &e, err, sizeof(err)), 0, "%s", err);
 	cr_expect_eq(engine_step(e, &id, 1, 0, &logits, err, sizeof(err)), -ETIMEDOUT);
 	cr_expect(strstr(err, "did not finish"), "%s", err);
