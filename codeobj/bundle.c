@@ -7,6 +7,8 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "codeobj/codeobj_internal.h"
+
 #define MAGIC      "__CLANG_OFFLOAD_BUNDLE__"
 #define MAGIC_LEN  24
 #define CCOB       "CCOB"
@@ -39,8 +41,8 @@ bool co_is_bundle(const void *file, size_t n)
 
 /* Header: magic, version and method (16 bits each), sizes (32 bits; 64 from version 3 on; that of the
  * file is new in version 2), 64 bits of a hash. */
-static int unpack(const uint8_t *file, size_t n, void **out, size_t *bytes, char *err,
-		  size_t errlen)
+static int unpack(const uint8_t *file, size_t n, void **out, size_t *bytes,
+		  const struct co_err *err)
 {
 	unsigned version = n >= 8 ? (unsigned)word(file + 4, 2) : 0;
 	unsigned method = n >= 8 ? (unsigned)word(file + 6, 2) : 0;
@@ -48,43 +50,38 @@ static int unpack(const uint8_t *file, size_t n, void **out, size_t *bytes, char
 	uint64_t total, plain;
 	size_t got;
 
-	if (n < 8 || version < 1 || version > 3) {
-		snprintf(err, errlen, "compressed bundle of version %u, wanted 1 to 3", version);
-		return -ENOTSUP;
-	}
-	if (method != METHOD_STD) {
-		snprintf(err, errlen,
-			 "compressed bundle with method %u (%s), wanted 1 (zstd): unbundle it with "
-			 "clang-offload-bundler",
-			 method, method ? "unknown" : "zlib");
-		return -ENOTSUP;
-	}
-	if (n < head) {
-		snprintf(err, errlen, "compressed bundle of %zu bytes, wanted at least %u (header)",
-			 n, head);
-		return -EILSEQ;
-	}
+	if (n < 8 || version < 1 || version > 3)
+		return co_refuse(err, -ENOTSUP, "compressed bundle of version %u, wanted 1 to 3",
+				 version);
+	if (method != METHOD_STD)
+		return co_refuse(
+			err, -ENOTSUP,
+			"compressed bundle with method %u (%s), wanted 1 (zstd): unbundle it with "
+			"clang-offload-bundler",
+			method, method ? "unknown" : "zlib");
+	if (n < head)
+		return co_refuse(err, -EILSEQ,
+				 "compressed bundle of %zu bytes, wanted at least %u (header)", n,
+				 head);
 	total = version >= 2 ? word(file + 8, width) : n;
 	plain = word(file + 8 + (version >= 2 ? width : 0), width);
-	if (total < head || total > n || plain < MAGIC_LEN || plain > MAX_PLAIN) {
-		snprintf(err, errlen,
-			 "compressed bundle says %llu bytes, %llu unpacked; wanted at most the %zu "
-			 "of the file, and 24 bytes to 4 GiB",
-			 (unsigned long long)total, (unsigned long long)plain, n);
-		return -EILSEQ;
-	}
+	if (total < head || total > n || plain < MAGIC_LEN || plain > MAX_PLAIN)
+		return co_refuse(
+			err, -EILSEQ,
+			"compressed bundle says %llu bytes, %llu unpacked; wanted at most the %zu "
+			"of the file, and 24 bytes to 4 GiB",
+			(unsigned long long)total, (unsigned long long)plain, n);
 	*out = malloc(plain);
-	if (!*out) {
-		snprintf(err, errlen, "no memory for %llu bytes", (unsigned long long)plain);
-		return -ENOMEM;
-	}
+	if (!*out)
+		return co_refuse(err, -ENOMEM, "no memory for %llu bytes",
+				 (unsigned long long)plain);
 	got = ZSTD_decompress(*out, plain, file + head, total - head);
 	if (ZSTD_isError(got) || got != plain || !is_plain(*out, plain)) {
-		snprintf(err, errlen, "compressed bundle: %s, wanted %llu bytes of a bundle",
-			 ZSTD_isError(got) ? ZSTD_getErrorName(got) : "other content",
-			 (unsigned long long)plain);
 		free(*out);
-		return -EILSEQ;
+		return co_refuse(err, -EILSEQ,
+				 "compressed bundle: %s, wanted %llu bytes of a bundle",
+				 ZSTD_isError(got) ? ZSTD_getErrorName(got) : "other content",
+				 (unsigned long long)plain);
 	}
 	*bytes = plain;
 	return 0;
@@ -104,7 +101,7 @@ static int read_entry(const uint8_t *file, size_t n, size_t *at, struct co_bundl
 		return -EILSEQ;
 	snprintf(e->id, sizeof(e->id), "%.*s", (int)(len < 127 ? len : 127), file + *at);
 	for (char *c = e->id; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
+		if (co_is_control(*c))
 			*c = '?';
 	e->image = file + offset;
 	e->bytes = size;
@@ -114,6 +111,7 @@ static int read_entry(const uint8_t *file, size_t n, size_t *at, struct co_bundl
 
 int co_bundle_open(const void *file, size_t n, struct co_bundle *out, char *err, size_t errlen)
 {
+	const struct co_err e = {err, errlen};
 	struct co_bundle b = {0};
 	const uint8_t *p = file;
 	size_t at = MAGIC_LEN + 8;
@@ -121,35 +119,31 @@ int co_bundle_open(const void *file, size_t n, struct co_bundle *out, char *err,
 	int r = 0;
 
 	if (is_compressed(file, n)) {
-		r = unpack(file, n, &b.plain, &n, err, errlen);
+		r = unpack(file, n, &b.plain, &n, &e);
 		if (r)
 			return r;
 		p = b.plain;
 	}
 	if (!is_plain(p, n) || n < at) {
-		snprintf(err, errlen, "%zu bytes, wanted a bundle's magic and count (32)", n);
-		r = -EILSEQ;
+		r = co_refuse(&e, -EILSEQ, "%zu bytes, wanted a bundle's magic and count (32)", n);
 		goto out;
 	}
 	count = word(p + MAGIC_LEN, 8);
 	if (!count || count > MAX_COUNT) {
-		snprintf(err, errlen, "bundle of %llu entries, wanted 1 to %d",
-			 (unsigned long long)count, MAX_COUNT);
-		r = -EILSEQ;
+		r = co_refuse(&e, -EILSEQ, "bundle of %llu entries, wanted 1 to %d",
+			      (unsigned long long)count, MAX_COUNT);
 		goto out;
 	}
 	b.entries = calloc(count, sizeof(*b.entries));
 	if (!b.entries) {
-		snprintf(err, errlen, "no memory for %llu entries", (unsigned long long)count);
-		r = -ENOMEM;
+		r = co_refuse(&e, -ENOMEM, "no memory for %llu entries", (unsigned long long)count);
 		goto out;
 	}
 	for (b.n = 0; b.n < count; b.n++) {
 		r = read_entry(p, n, &at, &b.entries[b.n]);
 		if (r) {
-			snprintf(err, errlen,
-				 "bundle entry %u lies outside of its %zu bytes, wanted inside",
-				 b.n, n);
+			co_say(&e, "bundle entry %u lies outside of its %zu bytes, wanted inside",
+			       b.n, n);
 			goto out;
 		}
 	}
