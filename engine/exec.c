@@ -119,10 +119,9 @@ static int make_buffers(struct engine *e, const struct load_opts *o, char *err, 
 			.coherence = b->coherence,
 			.readonly = b->readonly,
 			.host = true,
-			.scope = i == PLAN_KV || i == PLAN_ACTIVATIONS || i == PLAN_IO ||
-						 i == PLAN_KERNARGS
-					 ? e->context
-					 : e->model,
+			.scope = i == PLAN_WEIGHTS || i == PLAN_SLOT || i == PLAN_TABLES
+					 ? e->model
+					 : e->context,
 			.uses = plan_uses(e->plan, i, copied),
 		};
 		int ret = b->bytes ? bo_create(e->dev->memory, &d, &e->bo[i]) : 0;
