@@ -326,7 +326,7 @@ static int execute(const struct plan_command *c)
 	if (tokenizer_create(gguf, &tok, err, sizeof(err)))
 		tok = NULL;
 	rc = price_make(model, c->model_path, &c->o,
-			c->other.root || c->other.topology ? &c->other : NULL, 0, c->budget, &p);
+			c->other.root || c->other.topology ? &c->other : NULL, c->budget, &p);
 	if (rc)
 		goto out;
 	if (p.footprint.refuses >= 0)

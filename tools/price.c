@@ -153,79 +153,91 @@ out:
 	return rc;
 }
 
-/* The price with the weights of so many blocks refilled, in place of the one there is. The process's own
- * side was looked at once: what drafting leaves on the heap is not the run's. */
-static int redraft(struct price *p, const struct model *m, const char *model_path,
-		   const struct engine_opts *o, uint32_t refilled, struct footprint_number host_now,
-		   uint64_t host_later, uint64_t budget)
+/* What has a price, and where. */
+struct asked {
+	const struct model *m;
+	const char *model_path;
+	const struct engine_opts *o;
+	uint64_t budget;
+	/* Looked at once: what drafting again leaves on the heap is not the run's. */
+	struct footprint_number host_now;
+};
+
+static int draft(struct price *p, const struct asked *a, uint32_t refilled)
 {
-	struct engine_opts fewer = *o;
-	struct footprint_host h;
+	struct engine_opts o = *a->o;
 	char err[512];
 
+	o.refilled = refilled;
 	engine_draft_free(&p->draft);
-	fewer.refilled = refilled;
-	if (engine_draft(m, &fewer, &p->queue, &p->draft, err, sizeof(err)))
-		return tool_fail("%s: %s", model_path, err);
-	h = (struct footprint_host){host_now, p->draft.host_bytes + host_later};
-	footprint_compute(p->draft.plan, &p->machine, &h, budget, &p->footprint);
+	if (engine_draft(a->m, &o, &p->queue, &p->draft, err, sizeof(err)))
+		return tool_fail("%s: %s", a->model_path, err);
 	return TOOL_OK;
+}
+
+static void add_up(struct price *p, const struct asked *a)
+{
+	const struct footprint_host h = {a->host_now, p->draft.host_bytes};
+
+	footprint_compute(p->draft.plan, &p->machine, &h, a->budget, &p->footprint);
+}
+
+/* The price with the weights of so many blocks refilled, in place of the one there is. */
+static int redraft(struct price *p, const struct asked *a, uint32_t refilled)
+{
+	int rc = draft(p, a, refilled);
+
+	if (!rc)
+		add_up(p, a);
+	return rc;
 }
 
 /* As few blocks as the budget allows; when it is too low for any, as many as there are, for the
  * refusal. More of them never need more memory, but for the step from none to one. */
-static int fit_budget(struct price *p, const struct model *m, const char *model_path,
-		      const struct engine_opts *o, struct footprint_number host_now,
-		      uint64_t host_later, uint64_t budget)
+static int fit_budget(struct price *p, const struct asked *a)
 {
-	const uint32_t all = p->draft.plan->n_blocks;
-	uint32_t low = 1, high = all; /* too few; enough */
+	uint32_t low = 1, high = p->draft.plan->n_blocks; /* too few; enough */
 	int rc;
 
-	if (all < 2)
+	if (high < 2)
 		return TOOL_OK;
-	rc = redraft(p, m, model_path, o, all, host_now, host_later, budget);
-	while (!rc && p->footprint.refuses != CEILING_BUDGET && high - low > 1) {
+	rc = redraft(p, a, high);
+	if (rc || p->footprint.refuses == CEILING_BUDGET)
+		return rc;
+	while (!rc && high - low > 1) {
 		uint32_t middle = low + (high - low) / 2;
 
-		rc = redraft(p, m, model_path, o, middle, host_now, host_later, budget);
-		if (!rc && p->footprint.refuses == CEILING_BUDGET) {
+		rc = redraft(p, a, middle);
+		if (p->footprint.refuses == CEILING_BUDGET)
 			low = middle;
-			p->footprint.refuses = -1; /* look on */
-		} else {
+		else
 			high = middle;
-		}
 	}
-	if (!rc && p->footprint.refuses != CEILING_BUDGET && p->draft.plan->refilled != high)
-		rc = redraft(p, m, model_path, o, high, host_now, host_later, budget);
+	if (!rc && p->draft.plan->refilled != high)
+		rc = redraft(p, a, high);
 	return rc;
 }
 
 int price_make(const struct model *m, const char *model_path, const struct engine_opts *o,
-	       const struct price_machine *from, uint64_t host_later, uint64_t budget,
-	       struct price *out)
+	       const struct price_machine *from, uint64_t budget, struct price *out)
 {
-	struct footprint_number host_now;
+	struct asked a = {.m = m, .model_path = model_path, .o = o, .budget = budget};
 	struct price p = {0};
-	struct footprint_host h;
-	char err[512];
 	int rc = read_machine(from, &p);
 
+	if (!rc)
+		rc = draft(&p, &a, o->refilled);
 	if (rc)
 		return rc;
-	if (engine_draft(m, o, &p.queue, &p.draft, err, sizeof(err)))
-		return tool_fail("%s: %s", model_path, err);
-	host_now = price_host_now();
-	h = (struct footprint_host){host_now, p.draft.host_bytes + host_later};
-	footprint_compute(p.draft.plan, &p.machine, &h, budget, &p.footprint);
+	a.host_now = price_host_now();
+	add_up(&p, &a);
 	if (p.footprint.refuses == CEILING_BUDGET)
-		rc = fit_budget(&p, m, model_path, o, host_now, host_later, budget);
-	if (rc) {
+		rc = fit_budget(&p, &a);
+	if (rc)
 		price_free(&p);
-		return rc;
-	}
-	*out = p;
-	return TOOL_OK;
+	else
+		*out = p;
+	return rc;
 }
 
 void price_free(struct price *p)

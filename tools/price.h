@@ -21,8 +21,7 @@ struct price_machine {
 /* Reads the topology, drafts the engine and looks at the machine. from NULL: this one.
  * TOOL_OK, or TOOL_FAILED and said. price_free() when TOOL_OK. */
 int price_make(const struct model *m, const char *model_path, const struct engine_opts *o,
-	       const struct price_machine *from, uint64_t host_later, uint64_t budget,
-	       struct price *out);
+	       const struct price_machine *from, uint64_t budget, struct price *out);
 void price_free(struct price *p);
 /* Anonymous and shared memory of this process now. */
 struct footprint_number price_host_now(void);

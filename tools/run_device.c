@@ -144,7 +144,7 @@ static int check_price(const struct run_options *o, const struct model *m, struc
 
 	if (access("/sys/class/kfd/kfd/topology/generation_id", R_OK))
 		return TOOL_OK;
-	rc = price_make(m, o->model_path, eo, NULL, 0, o->budget, &p);
+	rc = price_make(m, o->model_path, eo, NULL, o->budget, &p);
 	if (rc)
 		return rc;
 	rc = placement_warn(p.draft.plan);
