@@ -402,5 +402,6 @@ clean: ## remove build/
 
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@echo "with SAN=1, TSAN=1, DEBUG=1 or CHAOS=1, all and tests are built in a folder of their own"
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
