@@ -3,10 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 
 #include "vm/rawsys.h"
+
+#ifndef USERFAULTFD_IOC_NEW /* Linux 6.1 */
+#define USERFAULTFD_IOC_NEW _IO(0xaa, 0)
+#endif
 
 #define MAX_FD 65536u
 
@@ -43,6 +48,29 @@ int own_fd(long fd)
 	}
 	own_fd_mark((int)high);
 	return (int)high;
+}
+
+int own_fd_uffd(int flags, uint64_t features)
+{
+	struct uffdio_api api = {.api = UFFD_API, .features = features};
+	long fd, dev;
+
+	flags |= O_CLOEXEC | O_NONBLOCK;
+	fd = rawsys1(SYS_userfaultfd, flags);
+	if (fd < 0) {
+		dev = rawsys4(SYS_openat, AT_FDCWD, "/dev/userfaultfd", O_RDWR | O_CLOEXEC, 0);
+		if (dev < 0)
+			return (int)fd;
+		fd = rawsys3(SYS_ioctl, dev, USERFAULTFD_IOC_NEW, flags);
+		rawsys1(SYS_close, dev);
+		if (fd < 0)
+			return (int)fd;
+	}
+	if (rawsys3(SYS_ioctl, fd, UFFDIO_API, &api) < 0) {
+		rawsys1(SYS_close, fd);
+		return -ENOTSUP;
+	}
+	return own_fd(fd);
 }
 
 void own_fd_close(int fd)

@@ -8,6 +8,7 @@
 #define VGPU_OWNFD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define OWN_FD_FIRST 1000
 
@@ -16,6 +17,10 @@
 int own_fd(long fd);
 /* The same for a copy of fd, which stays the caller's. -errno when there is no number for it. */
 int own_fd_copy(int fd);
+/* A userfaultfd that does not block, with these further flags and features: by the system call or, where
+ * that is refused, by /dev/userfaultfd, for whoever may open it. -errno; -ENOTSUP: a kernel without the
+ * features. */
+int own_fd_uffd(int flags, uint64_t features);
 /* Marks a number that is to stay as it is, inherited by every program. */
 void own_fd_mark(int fd);
 /* Closes what own_fd() or own_fd_copy() gave; negative numbers are nothing. */

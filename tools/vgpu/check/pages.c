@@ -26,9 +26,6 @@
 #include "ownfd.h"
 #include "vm/rawsys.h"
 
-#ifndef USERFAULTFD_IOC_NEW /* Linux 6.1 */
-#define USERFAULTFD_IOC_NEW _IO(0xaa, 0)
-#endif
 #define FEATURES                                                                                   \
 	(UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM | UFFD_FEATURE_WP_HUGETLBFS_SHMEM | \
 	 UFFD_FEATURE_THREAD_ID | UFFD_FEATURE_EXACT_ADDRESS)
@@ -46,30 +43,6 @@ static uint64_t page_of(uint64_t a)
 }
 
 /* ---- the userfaultfd -------------------------------------------------------- */
-
-static int fd_open(void)
-{
-	struct uffdio_api api = {.api = UFFD_API, .features = FEATURES};
-	long fd = rawsys1(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK), dev, r;
-
-	if (fd < 0) {
-		/* Not root: whoever may open the device file may. */
-		dev = rawsys4(SYS_openat, AT_FDCWD, "/dev/userfaultfd", O_RDWR | O_CLOEXEC, 0);
-		if (dev >= 0) {
-			r = rawsys3(SYS_ioctl, dev, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
-			rawsys1(SYS_close, dev);
-			if (r >= 0)
-				fd = r;
-		}
-	}
-	if (fd < 0)
-		return (int)fd;
-	if (rawsys3(SYS_ioctl, fd, UFFDIO_API, &api) < 0) {
-		rawsys1(SYS_close, fd);
-		return -ENOTSUP; /* before 5.19 */
-	}
-	return own_fd(fd);
-}
 
 static bool watch(struct check_region *r)
 {
@@ -391,7 +364,7 @@ int check_pages_start(void)
 		return -ENOMEM;
 	}
 	check.access = calloc(CHECK_ACCESSES, sizeof(*check.access));
-	r = fd_open();
+	r = own_fd_uffd(0, FEATURES);
 	check.writer = calloc(CHECK_WRITERS, sizeof(*check.writer));
 	if (r < 0 || !check.access || !check.writer) {
 		give_up("it needs userfaultfd for shared memory, Linux 5.19, as root or with "

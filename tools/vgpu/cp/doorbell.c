@@ -27,10 +27,6 @@
 #include "ownfd.h"
 #include "vm/rawsys.h"
 
-#ifndef USERFAULTFD_IOC_NEW /* Linux 6.1 */
-#define USERFAULTFD_IOC_NEW _IO(0xaa, 0)
-#endif
-
 /* One process's slice: 1024 doorbells of 8 bytes (kfd_doorbell.c:kfd_doorbell_process_slice). */
 #define SLICE 8192u
 
@@ -207,38 +203,16 @@ void cp_doorbells_unmapped(struct cp_doorbells *d, void *addr, uint64_t size)
 	pthread_mutex_unlock(&W.lock);
 }
 
-/* The system call, or, where a sandbox refuses it, the device file that the same right opens. */
-static long new_uffd(void)
-{
-	const int flags = O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY;
-	long fd = rawsys1(SYS_userfaultfd, flags), dev;
-
-	if (fd >= 0)
-		return fd;
-	dev = rawsys4(SYS_openat, AT_FDCWD, "/dev/userfaultfd", O_RDWR | O_CLOEXEC, 0);
-	if (dev < 0)
-		return dev;
-	fd = rawsys3(SYS_ioctl, dev, USERFAULTFD_IOC_NEW, flags);
-	rawsys1(SYS_close, dev);
-	return fd;
-}
-
 int cp_watch_open(void)
 {
-	struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_WP_HUGETLBFS_SHMEM};
-	long fd;
+	int fd;
 
 	pthread_mutex_lock(&W.lock);
 	if (W.uffd >= 0)
 		goto out;
-	fd = new_uffd();
-	if (fd < 0)
+	W.uffd = own_fd_uffd(UFFD_USER_MODE_ONLY, UFFD_FEATURE_WP_HUGETLBFS_SHMEM);
+	if (W.uffd < 0)
 		goto out;
-	if (rawsys3(SYS_ioctl, fd, UFFDIO_API, &api) < 0) {
-		rawsys1(SYS_close, fd);
-		goto out;
-	}
-	W.uffd = own_fd(fd);
 	/* Pages mapped before the device's threads ran. */
 	for (struct cp_doorbells *d = W.list; d; d = d->link)
 		for (struct region *g = d->regions; g; g = g->next)
@@ -252,7 +226,7 @@ out:
 		vgpu_log("vgpu: no userfaultfd for doorbells, polling them");
 	fd = W.uffd;
 	pthread_mutex_unlock(&W.lock);
-	return (int)fd;
+	return fd;
 }
 
 void cp_watch_close(void)
