@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 /* Configuration: defaults describe a Strix Halo (40 CUs, 1 GiB carve-out); VGPU_CONFIG names an
  * INI file of "key = value" lines that override them, VGPU_SET holds more, comma separated.
@@ -76,6 +77,12 @@ static inline bool vgpu_rule(enum vgpu_rule r)
 int vgpu_rule_set(const char *name, bool on);
 const char *vgpu_rule_name(enum vgpu_rule r);
 const char *vgpu_rule_text(enum vgpu_rule r);
+
+static inline struct timespec vgpu_timespec(uint64_t ns)
+{
+	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
+				 .tv_nsec = (long)(ns % 1000000000u)};
+}
 
 /* One line to the device log (VGPU_LOG=FILE, default none), the way dmesg would have it. */
 void vgpu_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -233,8 +233,7 @@ static void *cp_main(void *arg)
 					lag += lag / 4;
 			}
 		}
-		ts.tv_sec = (time_t)(wait / 1000000000u);
-		ts.tv_nsec = (long)(wait % 1000000000u);
+		ts = vgpu_timespec(wait);
 		rawsys6(SYS_ppoll, fd, uffd >= 0 ? 2 : 1, wait == ~0ull ? NULL : &ts, NULL, 8, 0);
 		/* Emptied first and unmarked then: the other way round, a kick in between would leave
 		 * its mark without its write, and no later kick would write any more. Emptied also

@@ -12,10 +12,9 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t some, served;
 	struct cp_irq ring[DEPTH];
-	unsigned head, n;
+	uint64_t in, out;   /* all that ever were posted, and taken out: what lies between waits */
 	bool open, serving; /* serving: what was taken out last is not over */
 	uint64_t lost;
-	uint64_t in, out; /* all that ever were posted, and taken out */
 } R = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.some = PTHREAD_COND_INITIALIZER,
@@ -26,14 +25,13 @@ static struct {
 void cp_irq_post(const struct cp_irq *irq)
 {
 	pthread_mutex_lock(&R.lock);
-	if (R.n == DEPTH) {
+	if (R.in - R.out == DEPTH) {
 		/* The kernel's own ring loses entries too when nobody drains it
 		 * (kfd_interrupt.c: "Interrupt ring overflow, dropping interrupt"). */
 		if (!R.lost++)
 			vgpu_log("amdgpu: Interrupt ring overflow, dropping interrupt");
 	} else {
-		R.ring[(R.head + R.n++) % DEPTH] = *irq;
-		R.in++;
+		R.ring[R.in++ % DEPTH] = *irq;
 		pthread_cond_signal(&R.some);
 	}
 	pthread_mutex_unlock(&R.lock);
@@ -46,13 +44,10 @@ bool cp_irq_next(struct cp_irq *out)
 	pthread_mutex_lock(&R.lock);
 	R.serving = false;
 	pthread_cond_broadcast(&R.served);
-	while (!R.n && R.open)
+	while (R.in == R.out && R.open)
 		pthread_cond_wait(&R.some, &R.lock);
-	if (R.n) {
-		*out = R.ring[R.head];
-		R.head = (R.head + 1) % DEPTH;
-		R.n--;
-		R.out++;
+	if (R.in != R.out) {
+		*out = R.ring[R.out++ % DEPTH];
 		R.serving = got = true;
 	}
 	pthread_mutex_unlock(&R.lock);
@@ -61,15 +56,15 @@ bool cp_irq_next(struct cp_irq *out)
 
 bool cp_irq_drain(uint64_t patience)
 {
-	uint64_t until = cp_now() + patience, last;
-	struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u),
-			      .tv_nsec = (long)(until % 1000000000u)};
+	struct timespec until = vgpu_timespec(cp_now() + patience);
+	uint64_t last;
 	bool over;
 
 	pthread_mutex_lock(&R.lock);
 	last = R.in;
 	while (!(over = R.out > last || (R.out == last && !R.serving)))
-		if (pthread_cond_clockwait(&R.served, &R.lock, CLOCK_MONOTONIC, &ts) == ETIMEDOUT)
+		if (pthread_cond_clockwait(&R.served, &R.lock, CLOCK_MONOTONIC, &until) ==
+		    ETIMEDOUT)
 			break;
 	pthread_mutex_unlock(&R.lock);
 	return over;
@@ -78,8 +73,8 @@ bool cp_irq_drain(uint64_t patience)
 void cp_irq_forget(const void *process)
 {
 	pthread_mutex_lock(&R.lock);
-	for (unsigned i = 0; i < R.n; i++) {
-		struct cp_irq *irq = &R.ring[(R.head + i) % DEPTH];
+	for (uint64_t i = R.out; i != R.in; i++) {
+		struct cp_irq *irq = &R.ring[i % DEPTH];
 
 		if (irq->process == process)
 			irq->process = NULL;
@@ -109,7 +104,6 @@ void cp_irq_reset(void)
 	pthread_cond_init(&R.served, NULL);
 	R.serving = false;
 	R.in = R.out = 0;
-	R.head = R.n = 0;
 	R.open = true;
 	R.lost = 0;
 }

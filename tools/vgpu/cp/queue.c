@@ -83,8 +83,7 @@ static int no_answer(struct cp_queue *q)
 	if (vgpu_config.clock_virtual)
 		vgpu_clock_advance(end);
 	while ((now = vgpu_clock_ns()) < end) {
-		struct timespec ts = {.tv_sec = (time_t)((end - now) / 1000000000u),
-				      .tv_nsec = (long)((end - now) % 1000000000u)};
+		struct timespec ts = vgpu_timespec(end - now);
 
 		nanosleep(&ts, NULL);
 	}

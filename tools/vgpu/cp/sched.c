@@ -320,13 +320,11 @@ static bool settle(struct cp_queue *q, bool patient)
 	uint64_t start = vgpu_clock_ns(), held = 0;
 
 	while (q->running) {
-		uint64_t until = cp_now() + slice;
-		struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u),
-				      .tv_nsec = (long)(until % 1000000000u)};
+		struct timespec until = vgpu_timespec(cp_now() + slice);
 
 		__atomic_store_n(&q->in_handler, false, __ATOMIC_RELAXED);
 		while (q->running && pthread_cond_clockwait(&S.settled, &S.lock, CLOCK_MONOTONIC,
-							    &ts) != ETIMEDOUT)
+							    &until) != ETIMEDOUT)
 			;
 		if (!q->running || !__atomic_load_n(&q->in_handler, __ATOMIC_RELAXED))
 			continue;
@@ -435,9 +433,7 @@ void cp_sched_rest(uint64_t seen, uint64_t until, bool holds)
 			 * long: never rest longer than a millisecond at a time. */
 			if (wait > 1000000)
 				wait = 1000000;
-			wait += cp_now();
-			ts.tv_sec = (time_t)(wait / 1000000000u);
-			ts.tv_nsec = (long)(wait % 1000000000u);
+			ts = vgpu_timespec(cp_now() + wait);
 			pthread_cond_timedwait(&S.work, &S.lock, &ts);
 		}
 		S.asleep--;
