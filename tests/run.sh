@@ -42,7 +42,11 @@ run() { # name, command...
 }
 
 late() { # name, what VGPU_CHAOS adds to the seed
-	[ -x "build/chaos/build/tests/$1" ] || return 0
+	if [ ! -x "build/chaos/build/tests/$1" ]; then
+		echo "SKIP: chaos_$1: not built; make CHAOS=1 tests-chaos"
+		skipped=$((skipped + 1))
+		return
+	fi
 	case $1 in
 	virt_*) set -- "$1" "$2" build/barewave vgpu -- "build/tests/$1" ;;
 	*) set -- "$1" "$2" "build/tests/$1" ;;
