@@ -268,7 +268,7 @@ static void warn_idle_rules(const struct launch *l)
 	static const char *const owners[] = {"code",  "kernargs",  "signals", "ring",        "eop",
 					     "queue", "save area", "scratch", "trap handler"};
 	struct bo_rules_seen seen = {0};
-	char owner[16], why[256];
+	char owner[16];
 
 	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++)
 		bo_rules_see(&l->rules, owners[i], BO_TAKES_BUFFER, &seen);
@@ -284,10 +284,11 @@ static void warn_idle_rules(const struct launch *l)
 					    : BO_TAKES_BUFFER | BO_TAKES_PART,
 			     &seen);
 	}
-	for (int i = -1;
-	     (i = bo_rules_idle(&l->rules, &seen, (unsigned)(i + 1), why, sizeof(why))) >= 0;)
-		tool_say("%s; buffers are arg0 and so on%s, code, kernargs and the queue's", why,
-			 l->arena_bytes ? " inside args" : "");
+	placement_say_idle(&l->rules, &seen,
+			   l->arena_bytes ? "buffers are arg0 and so on inside args, code, "
+					    "kernargs and the queue's"
+					  : "buffers are arg0 and so on, code, kernargs and the "
+					    "queue's");
 }
 
 static int run_on_device(struct launch *l)

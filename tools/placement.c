@@ -13,15 +13,22 @@ int placement_option(const struct command *c, int o, const char *value, struct b
 	return TOOL_OK;
 }
 
+void placement_say_idle(const struct bo_rules *r, const struct bo_rules_seen *seen,
+			const char *names)
+{
+	char why[256];
+	int i = -1;
+
+	while ((i = bo_rules_idle(r, seen, (unsigned)(i + 1), why, sizeof(why))) >= 0)
+		tool_say("%s; %s", why, names);
+}
+
 int placement_warn(const struct plan *p)
 {
 	struct bo_rules_seen seen;
-	char why[256];
 
 	if (plan_rules_seen(p, &seen))
 		return tool_fail("out of memory");
-	for (int i = -1;
-	     (i = bo_rules_idle(p->rules, &seen, (unsigned)(i + 1), why, sizeof(why))) >= 0;)
-		tool_say("%s; 'barewave plan --map' has the names", why);
+	placement_say_idle(p->rules, &seen, "'barewave plan --map' has the names");
 	return TOOL_OK;
 }

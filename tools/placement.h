@@ -55,6 +55,9 @@ static inline bool placement_is(int o)
 /* TOOL_OK or TOOL_USAGE, said. */
 int placement_option(const struct command *c, int o, const char *value, struct bo_rules *r);
 
+/* Says which rules were of no use, each with where names are to be found. */
+void placement_say_idle(const struct bo_rules *r, const struct bo_rules_seen *seen,
+			const char *names);
 /* Says which of a plan's rules change nothing. TOOL_FAILED (said) when out of memory. */
 struct plan;
 int placement_warn(const struct plan *p);
