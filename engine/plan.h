@@ -105,6 +105,7 @@ struct plan_part {
 	uint32_t tokens; /* activations: of steps of so many tokens; else 0 */
 	uint64_t offset, bytes;
 	const struct layout *layout; /* weights */
+	const struct tensor *tensor; /* of the first graph that has it */
 };
 
 struct plan {

@@ -73,6 +73,7 @@ int plan_parts(const struct plan *p, struct plan_part **out, uint32_t *n)
 				.offset = pl->offset,
 				.bytes = pl->bytes,
 				.layout = pl->layout,
+				.tensor = &pg->g->tensors[t],
 			};
 			plan_part_name(a->bo, pg->g->tensors[t].name, a->name, sizeof(a->name));
 			count++;

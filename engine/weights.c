@@ -18,38 +18,33 @@ static uint64_t identity_of(const struct gguf *g, const struct load_item *w)
 	return (h ^ (uint64_t)w->layout->type) * 0x100000001b3u;
 }
 
-/* Each weight that has a place in bo, once: graphs share places, first come. *out is for free(). */
+/* Each weight that has a place in bo, once. *out is for free(). */
 static int list(const struct plan *p, enum plan_bo_id bo, struct load_item **out, uint32_t *n)
 {
-	uint32_t most = 0, count = 0;
+	uint32_t n_parts, count = 0;
 	struct load_item *items;
+	struct plan_part *parts;
+	int ret = plan_parts(p, &parts, &n_parts);
 
-	for (uint32_t i = 0; i < p->n_graphs; i++)
-		most += p->graphs[i].g->n_tensors;
-	items = calloc(most + 1, sizeof(*items));
+	if (ret < 0)
+		return ret;
+	items = calloc(n_parts + 1, sizeof(*items));
+	for (uint32_t i = 0; items && i < n_parts; i++) {
+		const struct tensor *w = parts[i].tensor;
+
+		if (parts[i].bo == bo)
+			items[count++] = (struct load_item){
+				.name = w->name,
+				.file = w->file,
+				.k = w->ne[0],
+				.rows = w->ne[1] * w->ne[2] * w->ne[3],
+				.layout = parts[i].layout,
+				.offset = parts[i].offset,
+			};
+	}
+	free(parts);
 	if (!items)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < p->n_graphs; i++) {
-		const struct plan_graph *pg = &p->graphs[i];
-
-		for (uint32_t t = 0; t < pg->g->n_tensors; t++) {
-			const struct tensor *w = &pg->g->tensors[t];
-			const struct plan_place *pl = &pg->place[t];
-			bool done = false;
-
-			for (uint32_t j = 0; j < count && i; j++)
-				done |= items[j].offset == pl->offset && items[j].file == w->file;
-			if (w->kind == TENSOR_WEIGHT && pl->bo == (int32_t)bo && !done)
-				items[count++] = (struct load_item){
-					.name = w->name,
-					.file = w->file,
-					.k = w->ne[0],
-					.rows = w->ne[1] * w->ne[2] * w->ne[3],
-					.layout = pl->layout,
-					.offset = pl->offset,
-				};
-		}
-	}
 	*out = items;
 	*n = count;
 	return 0;
