@@ -80,11 +80,16 @@ static unsigned shared_descriptors(void)
 	return least;
 }
 
+static void common_new(void)
+{
+	common = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
 static void shared_start(const char *set)
 {
 	cr_assert(mkdtemp(shared_dir));
 	snprintf(shared_socket, sizeof(shared_socket), "%s/gpu", shared_dir);
-	common = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	common_new();
 	cr_assert_eq(vgpud(shared_act, set, NULL, 0), 0);
 	shared_fds = shared_descriptors();
 }

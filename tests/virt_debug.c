@@ -7,78 +7,23 @@
 #include <sys/uio.h>
 
 #include "tests/shared_device.h"
+#include "tools/vgpu/kfd/dbg_abi.h"
 
 TestSuite(debug, .timeout = 120);
 
-/* ---- the interface, which the driver does not use --------------------------- */
-
-enum {
-	OP_ENABLE,
-	OP_DISABLE,
-	OP_SEND_RUNTIME_EVENT,
-	OP_LAUNCH_OVERRIDE = 4,
-	OP_SUSPEND = 6,
-	OP_RESUME,
-	OP_SET_WATCH,
-	OP_CLEAR_WATCH,
-	OP_QUERY_EVENT = 11,
-	OP_QUEUE_SNAPSHOT = 13,
-};
-
-struct dbg_call {
-	uint32_t pid, op;
-	union {
-		struct {
-			uint64_t exception_mask, rinfo_ptr;
-			uint32_t rinfo_size, dbg_fd;
-		} enable;
-		struct {
-			uint64_t exception_mask;
-			uint32_t gpu_id, queue_id;
-		} event;
-		struct {
-			uint64_t exception_mask, ids;
-			uint32_t n, grace;
-		} suspend;
-		struct {
-			uint64_t ids;
-			uint32_t n, pad;
-		} resume;
-		struct {
-			uint32_t mode, enable, request, pad;
-		} override;
-		struct {
-			uint64_t address;
-			uint32_t mode, mask, gpu_id, id;
-		} set_watch;
-		struct {
-			uint32_t gpu_id, id;
-		} clear_watch;
-		struct {
-			uint64_t exception_mask, to;
-			uint32_t n, entry;
-		} snapshot;
-	};
-};
-
-struct queue_entry {
-	uint64_t exceptions, ring, wptr, rptr, area;
-	uint32_t id, gpu_id, ring_size, type, area_size, reserved;
-};
-
-#define DBG_TRAP _IOWR('K', 0x26, struct dbg_call)
 #define CALL(err, op_, ...)                                                                        \
-	call(__LINE__, err, &(struct dbg_call){.pid = (uint32_t)subject, .op = op_, __VA_ARGS__})
-enum { EC_WAVE_TRAP = 1u << 1 };
+	call(__LINE__, err,                                                                        \
+	     &(struct kfd_ioctl_dbg_trap_args){                                                    \
+		     .pid = (uint32_t)subject, .op = KFD_IOC_DBG_TRAP_##op_, __VA_ARGS__})
 enum { MODE_READ, MODE_NONREAD, MODE_ATOMIC, MODE_ALL };
 
 static pid_t subject;
 static int event_pipe[2];
 
 /* The count or 0; a refusal must be -want. */
-static long call(int line, int want, struct dbg_call *c)
+static long call(int line, int want, struct kfd_ioctl_dbg_trap_args *c)
 {
-	long r = ioctl(kfd, DBG_TRAP, c);
+	long r = ioctl(kfd, AMDKFD_IOC_DBG_TRAP, c);
 	int got = r < 0 ? errno : 0;
 
 	if (got != want) {
@@ -140,18 +85,21 @@ static void debugged(void)
 	device_client_end();
 }
 
-/* Runs it, at its first spin. */
-static void debugged_start(void)
+static void subject_start(void (*fn)(void))
 {
 	subject = fork();
 	if (!subject) {
-		debugged();
+		fn();
 		_exit(failures ? 1 : 0);
 	}
+}
+
+/* Runs it, to its first spin. */
+static void debugged_start(void)
+{
+	subject_start(debugged);
 	announce(1, 1);
 	await(0, 1);
-	device_open();
-	TRUE(pipe(event_pipe) == 0);
 }
 
 static void debugged_end(void)
@@ -163,16 +111,37 @@ static void debugged_end(void)
 	TRUE(status == 0);
 }
 
-static void attach(void)
-{
-	uint32_t info[4] = {0};
+/* ---- its debugger ------------------------------------------------------------ */
 
-	CALL(0, OP_ENABLE,
-	     .enable = {.exception_mask = EC_WAVE_TRAP,
-			.rinfo_ptr = (uintptr_t)info,
+static void debugger_open(void)
+{
+	device_open();
+	TRUE(pipe(event_pipe) == 0);
+}
+
+static void trace(void)
+{
+	TRUE(ptrace(PTRACE_SEIZE, subject, 0, 0) == 0);
+}
+
+/* state: that of the runtime there. */
+static void enable(uint64_t exceptions, uint32_t state)
+{
+	struct kfd_runtime_info info = {.runtime_state = 7};
+
+	CALL(0, ENABLE,
+	     .enable = {.exception_mask = exceptions,
+			.rinfo_ptr = (uintptr_t)&info,
 			.rinfo_size = sizeof(info),
 			.dbg_fd = (uint32_t)event_pipe[1]});
-	TRUE(info[2] == 1); /* the runtime is enabled */
+	TRUE(info.runtime_state == state);
+}
+
+static void attach(void)
+{
+	debugger_open();
+	trace();
+	enable(KFD_EC_MASK(EC_QUEUE_WAVE_TRAP), DEBUG_RUNTIME_STATE_ENABLED);
 }
 
 /* ---- threads ----------------------------------------------------------------- */
@@ -212,43 +181,47 @@ static void stop_thread(pid_t t)
 
 /* ---- queues ------------------------------------------------------------------ */
 
-static struct queue_entry queue;
+static struct kfd_queue_snapshot_entry queue;
 
 static void find_queue(void)
 {
-	struct queue_entry entry[4] = {{0}};
-	struct dbg_call c = {.pid = (uint32_t)subject, .op = OP_QUEUE_SNAPSHOT};
+	struct kfd_queue_snapshot_entry entry[4] = {{0}};
+	struct kfd_ioctl_dbg_trap_args c = {.pid = (uint32_t)subject,
+					    .op = KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT};
 
 	c.snapshot.exception_mask = ~0ull;
-	c.snapshot.to = (uintptr_t)entry;
-	c.snapshot.n = 4;
-	c.snapshot.entry = sizeof(entry[0]);
+	c.snapshot.snapshot_buf_ptr = (uintptr_t)entry;
+	c.snapshot.num = 4;
+	c.snapshot.entry_size = sizeof(entry[0]);
 	call(__LINE__, 0, &c);
-	TRUE(c.snapshot.n >= 1);
-	for (unsigned i = 0; i < c.snapshot.n && i < 4; i++) {
-		if (entry[i].type == 2) /* AQL */
+	TRUE(c.snapshot.num >= 1);
+	for (unsigned i = 0; i < c.snapshot.num && i < 4; i++) {
+		if (entry[i].queue_type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL)
 			queue = entry[i];
 	}
-	TRUE(queue.area && queue.gpu_id == gpu);
+	TRUE(queue.ctx_save_restore_address && queue.gpu_id == gpu);
 }
 
 static long suspend(uint32_t *id)
 {
-	*id = queue.id;
-	return CALL(0, OP_SUSPEND, .suspend = {.ids = (uintptr_t)id, .n = 1});
+	*id = queue.queue_id;
+	return CALL(0, SUSPEND_QUEUES,
+		    .suspend_queues = {.queue_array_ptr = (uintptr_t)id, .num_queues = 1});
 }
 
 static long resume(uint32_t *id)
 {
-	*id = queue.id;
-	return CALL(0, OP_RESUME, .resume = {.ids = (uintptr_t)id, .n = 1});
+	*id = queue.queue_id;
+	return CALL(0, RESUME_QUEUES,
+		    .resume_queues = {.queue_array_ptr = (uintptr_t)id, .num_queues = 1});
 }
 
 /* What the save area's head says of the waves. */
 static uint32_t saved_bytes(void)
 {
 	uint32_t head[4] = {0};
-	struct iovec local = {head, sizeof(head)}, remote = {(void *)queue.area, sizeof(head)};
+	struct iovec local = {head, sizeof(head)},
+		     remote = {(void *)queue.ctx_save_restore_address, sizeof(head)};
 
 	TRUE(process_vm_readv(subject, &local, 1, &remote, 1, 0) == sizeof(head));
 	return head[3];
@@ -262,20 +235,22 @@ static void queues(void)
 	find_queue();
 	/* Its first thread is stopped, as a debugger has it; the waves are not. */
 	stop_thread(subject);
-	TRUE(suspend(&id) == 1 && id == queue.id);
-	TRUE(suspend(&id) == 1 && id == queue.id); /* is once */
+	TRUE(suspend(&id) == 1 && id == queue.queue_id);
+	TRUE(suspend(&id) == 1 && id == queue.queue_id); /* is once */
 	TRUE(saved_bytes() == 2 * (16 * 128 + 640));
 	id = 1000;
-	TRUE(CALL(0, OP_SUSPEND, .suspend = {.ids = (uintptr_t)&id, .n = 1}) == 0);
+	TRUE(CALL(0, SUSPEND_QUEUES,
+		  .suspend_queues = {.queue_array_ptr = (uintptr_t)&id, .num_queues = 1}) == 0);
 	TRUE(id == (1000 | invalid));
-	CALL(EINVAL, OP_SUSPEND, .suspend = {.n = 1});
-	CALL(EFAULT, OP_SUSPEND, .suspend = {.ids = BAD_PTR, .n = 1});
+	CALL(EINVAL, SUSPEND_QUEUES, .suspend_queues = {.num_queues = 1});
+	CALL(EFAULT, SUSPEND_QUEUES,
+	     .suspend_queues = {.queue_array_ptr = BAD_PTR, .num_queues = 1});
 	TRUE(ptrace(PTRACE_CONT, subject, 0, 0) == 0);
 	/* What they wait for comes, and they do not see it. */
 	announce(1, 2);
 	usleep(100000);
 	TRUE(!reached(2, 1));
-	TRUE(resume(&id) == 1 && id == queue.id);
+	TRUE(resume(&id) == 1 && id == queue.queue_id);
 	await(2, 1);
 	TRUE(common->word[SEEN] == 64);
 	/* With all its threads the device stands still too, and its waves cannot be saved. */
@@ -285,25 +260,26 @@ static void queues(void)
 			TRUE(ptrace(PTRACE_SEIZE, thread[i], 0, 0) == 0);
 		stop_thread(thread[i]);
 	}
-	TRUE(suspend(&id) == 0 && id == (queue.id | invalid | error));
+	TRUE(suspend(&id) == 0 && id == (queue.queue_id | invalid | error));
 	for (unsigned i = 0; i < threads; i++)
 		TRUE(ptrace(PTRACE_DETACH, thread[i], 0, 0) == 0);
 	/* Not traced any more, and still its debugger. */
-	TRUE(suspend(&id) == 1 && id == queue.id);
+	TRUE(suspend(&id) == 1 && id == queue.queue_id);
 	/* An empty list resumes them all. */
-	TRUE(CALL(0, OP_RESUME, .resume = {.n = 0}) >= 1);
+	TRUE(CALL(0, RESUME_QUEUES, .resume_queues = {.num_queues = 0}) >= 1);
 }
 
 /* ---- watch points ------------------------------------------------------------- */
 
 static void clear_watch(int want, uint32_t id)
 {
-	CALL(want, OP_CLEAR_WATCH, .clear_watch = {.gpu_id = gpu, .id = id});
+	CALL(want, CLEAR_NODE_ADDRESS_WATCH, .clear_watch = {.gpu_id = gpu, .id = id});
 }
 
 static uint32_t set_watch(int want, uint64_t address, uint32_t mode)
 {
-	struct dbg_call c = {.pid = (uint32_t)subject, .op = OP_SET_WATCH};
+	struct kfd_ioctl_dbg_trap_args c = {.pid = (uint32_t)subject,
+					    .op = KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH};
 
 	c.set_watch.address = address;
 	c.set_watch.mode = mode;
@@ -316,12 +292,14 @@ static uint32_t set_watch(int want, uint64_t address, uint32_t mode)
 
 static void watches(void)
 {
-	struct dbg_call c = {.pid = (uint32_t)subject, .op = OP_QUERY_EVENT};
+	struct kfd_ioctl_dbg_trap_args c = {.pid = (uint32_t)subject,
+					    .op = KFD_IOC_DBG_TRAP_QUERY_DEBUG_EVENT};
 	uint64_t io = 0;
 	char byte;
 
-	CALL(0, OP_LAUNCH_OVERRIDE, .override = {.enable = 1u << 7, .request = 1u << 7});
-	CALL(ENODEV, OP_SET_WATCH, .set_watch = {.gpu_id = 0x1234});
+	CALL(0, SET_WAVE_LAUNCH_OVERRIDE,
+	     .launch_override = {.enable_mask = 1u << 7, .support_request_mask = 1u << 7});
+	CALL(ENODEV, SET_NODE_ADDRESS_WATCH, .set_watch = {.gpu_id = 0x1234});
 	clear_watch(EINVAL, 0);
 	clear_watch(EINVAL, 4);
 	/* Four, all of the device. */
@@ -341,49 +319,58 @@ static void watches(void)
 	TRUE(common->word[SEEN] == 64);
 	TRUE(common->word[TRAPSTS] == 1u << 13);
 	TRUE(read(event_pipe[0], &byte, 1) == 1);
-	c.event.exception_mask = EC_WAVE_TRAP;
+	c.event.exception_mask = KFD_EC_MASK(EC_QUEUE_WAVE_TRAP);
 	call(__LINE__, 0, &c);
-	TRUE(c.event.exception_mask & EC_WAVE_TRAP && c.event.queue_id == queue.id);
+	TRUE(c.event.exception_mask & KFD_EC_MASK(EC_QUEUE_WAVE_TRAP) &&
+	     c.event.queue_id == queue.queue_id);
 	clear_watch(0, 2);
 }
 
 /* ---- a session ---------------------------------------------------------------- */
 
+/* A device for each process. */
+static void without_daemon(void (*fn)(void))
+{
+	pid_t pid;
+
+	common_new();
+	pid = fork();
+	cr_assert_geq(pid, 0);
+	if (!pid) {
+		report = open("/dev/null", O_WRONLY);
+		fn();
+		_exit(failures ? 1 : 0);
+	}
+	join_client(pid);
+}
+
 static void session(void)
 {
 	debugged_start();
-	CALL(EPERM, OP_DISABLE);
-	CALL(EPERM, OP_ENABLE);
-	TRUE(ptrace(PTRACE_SEIZE, subject, 0, 0) == 0);
-	CALL(EINVAL, OP_DISABLE); /* nobody debugs it */
-	attach();
-	CALL(EALREADY, OP_ENABLE);
+	debugger_open();
+	CALL(EPERM, DISABLE);
+	CALL(EPERM, ENABLE);
+	trace();
+	CALL(EINVAL, DISABLE); /* nobody debugs it */
+	enable(KFD_EC_MASK(EC_QUEUE_WAVE_TRAP), DEBUG_RUNTIME_STATE_ENABLED);
+	CALL(EALREADY, ENABLE);
 	/* By the number of any of its threads. */
 	list_threads();
 	TRUE(threads > 1);
 	for (unsigned i = 0; i < threads; i++)
 		call(__LINE__, EALREADY,
-		     &(struct dbg_call){.pid = (uint32_t)thread[i], .op = OP_ENABLE});
+		     &(struct kfd_ioctl_dbg_trap_args){.pid = (uint32_t)thread[i],
+						       .op = KFD_IOC_DBG_TRAP_ENABLE});
 	queues();
 	watches();
-	CALL(0, OP_DISABLE);
-	CALL(EPERM, OP_DISABLE); /* neither traced nor debugged */
+	CALL(0, DISABLE);
+	CALL(EPERM, DISABLE); /* neither traced nor debugged */
 	debugged_end();
 }
 
 Test(debug, of_another_process)
 {
-	pid_t pid;
-
-	common = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	pid = fork();
-	cr_assert_geq(pid, 0);
-	if (!pid) {
-		report = open("/dev/null", O_WRONLY);
-		session();
-		_exit(failures ? 1 : 0);
-	}
-	join_client(pid);
+	without_daemon(session);
 }
 
 Test(debug, of_another_process_on_a_shared_device)
@@ -398,7 +385,6 @@ Test(debug, of_another_process_on_a_shared_device)
 static void three_points(void)
 {
 	debugged_start();
-	TRUE(ptrace(PTRACE_SEIZE, subject, 0, 0) == 0);
 	attach();
 	for (unsigned i = 0; i < 3; i++)
 		set_watch(0, 0x1000, MODE_ALL);
@@ -413,7 +399,7 @@ static void three_points(void)
 
 static void one_point(void)
 {
-	struct dbg_call c = {.op = OP_DISABLE};
+	struct kfd_ioctl_dbg_trap_args c = {.op = KFD_IOC_DBG_TRAP_DISABLE};
 
 	kfd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
 	await(3, 1);
@@ -422,9 +408,8 @@ static void one_point(void)
 	call(__LINE__, EPERM, &c);
 	close(kfd);
 	/* Its own steps. */
-	common = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	common_new();
 	debugged_start();
-	TRUE(ptrace(PTRACE_SEIZE, subject, 0, 0) == 0);
 	attach();
 	TRUE(set_watch(0, 0x1000, MODE_ALL) == 3);
 	set_watch(ENOMEM, 0x1000, MODE_ALL);
@@ -454,9 +439,6 @@ static void dies(void)
 {
 	uint32_t id;
 
-	device_open();
-	TRUE(pipe(event_pipe) == 0);
-	TRUE(ptrace(PTRACE_SEIZE, subject, 0, 0) == 0);
 	attach();
 	find_queue();
 	TRUE(suspend(&id) == 1);
@@ -469,13 +451,7 @@ static void survives(void)
 	pid_t debugger;
 	int status;
 
-	subject = fork();
-	if (!subject) {
-		debugged();
-		_exit(failures ? 1 : 0);
-	}
-	announce(1, 1);
-	await(0, 1);
+	debugged_start();
 	debugger = fork();
 	if (!debugger) {
 		dies();
@@ -485,29 +461,16 @@ static void survives(void)
 	TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	announce(1, 2);
 	await(2, 1); /* resumed */
-	device_open();
-	TRUE(pipe(event_pipe) == 0);
-	TRUE(ptrace(PTRACE_SEIZE, subject, 0, 0) == 0);
-	attach(); /* nobody has it */
+	attach();    /* nobody has it */
 	TRUE(set_watch(0, 0x1000, MODE_ALL) == 0);
-	CALL(0, OP_DISABLE);
+	CALL(0, DISABLE);
 	announce(1, 4);
 	debugged_end();
 }
 
 Test(debug, a_debugger_that_dies)
 {
-	pid_t pid;
-
-	common = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	pid = fork();
-	cr_assert_geq(pid, 0);
-	if (!pid) {
-		report = open("/dev/null", O_WRONLY);
-		survives();
-		_exit(failures ? 1 : 0);
-	}
-	join_client(pid);
+	without_daemon(survives);
 }
 
 /* A process that has not enabled its runtime yet, so that nobody in it looks after its debugger. */
@@ -525,17 +488,9 @@ static void enables_late(void)
 
 static void attaches_and_dies(void)
 {
-	uint32_t info[4] = {7, 7, 7, 7};
-
-	device_open();
-	TRUE(pipe(event_pipe) == 0);
-	TRUE(ptrace(PTRACE_SEIZE, subject, 0, 0) == 0);
-	CALL(0, OP_ENABLE,
-	     .enable = {.exception_mask = ~0ull,
-			.rinfo_ptr = (uintptr_t)info,
-			.rinfo_size = sizeof(info),
-			.dbg_fd = (uint32_t)event_pipe[1]});
-	TRUE(info[2] == 0);
+	debugger_open();
+	trace();
+	enable(~0ull, DEBUG_RUNTIME_STATE_DISABLED);
 	if (!failures)
 		raise(SIGKILL);
 	_exit(1);
@@ -547,11 +502,7 @@ static void outlives_two(void)
 	pid_t debugger[2];
 	int status = -1;
 
-	subject = fork();
-	if (!subject) {
-		enables_late();
-		_exit(failures ? 1 : 0);
-	}
+	subject_start(enables_late);
 	await(0, 1);
 	for (unsigned i = 0; i < 2; i++) {
 		siginfo_t info = {0};
@@ -573,15 +524,5 @@ static void outlives_two(void)
 
 Test(debug, debuggers_that_nobody_reaps)
 {
-	pid_t pid;
-
-	common = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	pid = fork();
-	cr_assert_geq(pid, 0);
-	if (!pid) {
-		report = open("/dev/null", O_WRONLY);
-		outlives_two();
-		_exit(failures ? 1 : 0);
-	}
-	join_client(pid);
+	without_daemon(outlives_two);
 }

@@ -97,6 +97,7 @@ static void debug_queues(struct kfd_ioctl_dbg_trap_args *t, uint32_t id)
 	struct kfd_ioctl_create_queue_args q = queue_args(), sdma = queue_args();
 	struct kfd_ioctl_destroy_queue_args d;
 	struct kfd_ioctl_get_queue_wave_state_args ws = {0};
+	struct kfd_queue_snapshot_entry entry[2];
 	uint32_t ids[3], header[4];
 	pthread_t thread;
 
@@ -134,30 +135,23 @@ static void debug_queues(struct kfd_ioctl_dbg_trap_args *t, uint32_t id)
 	t->op = KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT;
 	memset(t->raw, 0, sizeof(t->raw));
 	t->snapshot.exception_mask = ~0ull;
-	t->snapshot.entry_size = 64;
-	{
-		char entries[2][64];
-
-		t->snapshot.snapshot_buf_ptr = (uintptr_t)entries;
-		t->snapshot.num = 2;
-		WANT(0, DBG_TRAP, t);
-		/* The newest first. */
-		TRUE(t->snapshot.num == 2);
-		memcpy(ids, entries[0] + 40, 4);
-		memcpy(ids + 1, entries[1] + 40, 4);
-		TRUE(ids[0] == q.queue_id && ids[1] == id);
-		/* An SDMA queue is one, however its engine was chosen. */
-		sdma.queue_type = KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID;
-		WANT(0, CREATE_QUEUE, &sdma);
-		t->snapshot.num = 1;
-		WANT(0, DBG_TRAP, t);
-		TRUE(t->snapshot.num == 3);
-		memcpy(ids, entries[0] + 40, 4);
-		memcpy(ids + 1, entries[0] + 52, 4);
-		TRUE(ids[0] == sdma.queue_id && ids[1] == KFD_IOC_QUEUE_TYPE_SDMA);
-		d.queue_id = sdma.queue_id;
-		WANT(0, DESTROY_QUEUE, &d);
-	}
+	t->snapshot.entry_size = sizeof(entry[0]);
+	t->snapshot.snapshot_buf_ptr = (uintptr_t)entry;
+	t->snapshot.num = 2;
+	WANT(0, DBG_TRAP, t);
+	/* The newest first. */
+	TRUE(t->snapshot.num == 2);
+	TRUE(entry[0].queue_id == q.queue_id && entry[1].queue_id == id);
+	/* An SDMA queue is one, however its engine was chosen. */
+	sdma.queue_type = KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID;
+	WANT(0, CREATE_QUEUE, &sdma);
+	t->snapshot.num = 1;
+	WANT(0, DBG_TRAP, t);
+	TRUE(t->snapshot.num == 3);
+	TRUE(entry[0].queue_id == sdma.queue_id);
+	TRUE(entry[0].queue_type == KFD_IOC_QUEUE_TYPE_SDMA);
+	d.queue_id = sdma.queue_id;
+	WANT(0, DESTROY_QUEUE, &d);
 	t->op = KFD_IOC_DBG_TRAP_SUSPEND_QUEUES;
 	memset(t->raw, 0, sizeof(t->raw));
 	ids[0] = q.queue_id;

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 
+#include "dbg_abi.h"
+
 #define KFD_IOC_QUEUE_TYPE_COMPUTE        0
 #define KFD_IOC_QUEUE_TYPE_SDMA           1
 #define KFD_IOC_QUEUE_TYPE_COMPUTE_AQL    2
@@ -303,77 +305,6 @@ struct kfd_ioctl_runtime_enable_args {
 	uint32_t mode_mask, capabilities_mask;
 };
 
-enum kfd_dbg_runtime_state {
-	DEBUG_RUNTIME_STATE_DISABLED,
-	DEBUG_RUNTIME_STATE_ENABLED,
-	DEBUG_RUNTIME_STATE_ENABLED_BUSY,
-	DEBUG_RUNTIME_STATE_ENABLED_ERROR,
-};
-
-struct kfd_runtime_info {
-	uint64_t r_debug;
-	uint32_t runtime_state, ttmp_setup;
-};
-
-enum kfd_dbg_trap_operations {
-	KFD_IOC_DBG_TRAP_ENABLE = 0,
-	KFD_IOC_DBG_TRAP_DISABLE = 1,
-	KFD_IOC_DBG_TRAP_SEND_RUNTIME_EVENT = 2,
-	KFD_IOC_DBG_TRAP_SET_EXCEPTIONS_ENABLED = 3,
-	KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE = 4,
-	KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE = 5,
-	KFD_IOC_DBG_TRAP_SUSPEND_QUEUES = 6,
-	KFD_IOC_DBG_TRAP_RESUME_QUEUES = 7,
-	KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH = 8,
-	KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH = 9,
-	KFD_IOC_DBG_TRAP_SET_FLAGS = 10,
-	KFD_IOC_DBG_TRAP_QUERY_DEBUG_EVENT = 11,
-	KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO = 12,
-	KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT = 13,
-	KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT = 14,
-};
-
-struct kfd_ioctl_dbg_trap_args {
-	uint32_t pid, op;
-	union {
-		struct {
-			uint64_t exception_mask, rinfo_ptr;
-			uint32_t rinfo_size, dbg_fd;
-		} enable;
-		struct {
-			uint64_t exception_mask;
-			uint32_t gpu_id, queue_id;
-		} event; /* SEND_RUNTIME_EVENT, SET_EXCEPTIONS_ENABLED, QUERY_DEBUG_EVENT */
-		struct {
-			uint64_t queue_array_ptr;
-			uint32_t num_queues, pad;
-		} resume_queues;
-		struct {
-			uint64_t exception_mask, queue_array_ptr;
-			uint32_t num_queues, grace_period;
-		} suspend_queues;
-		struct {
-			uint32_t override_mode, enable_mask, support_request_mask, pad;
-		} launch_override;
-		struct {
-			uint64_t address;
-			uint32_t mode, mask, gpu_id, id;
-		} set_watch;
-		struct {
-			uint32_t gpu_id, id;
-		} clear_watch;
-		struct {
-			uint64_t info_ptr;
-			uint32_t info_size, source_id, exception_code, clear_exception;
-		} query_exception_info;
-		struct {
-			uint64_t exception_mask, snapshot_buf_ptr;
-			uint32_t num, entry_size;
-		} snapshot; /* of queues and of devices */
-		uint8_t raw[24];
-	};
-};
-
 struct kfd_ioctl_profiler_args {
 	uint32_t op;
 	union {
@@ -523,7 +454,6 @@ enum kfd_nr {
 #define AMDKFD_IOC_AVAILABLE_MEMORY      AMDKFD_RW(0x23, kfd_ioctl_get_available_memory_args)
 #define AMDKFD_IOC_EXPORT_DMABUF         AMDKFD_RW(0x24, kfd_ioctl_export_dmabuf_args)
 #define AMDKFD_IOC_RUNTIME_ENABLE        AMDKFD_RW(0x25, kfd_ioctl_runtime_enable_args)
-#define AMDKFD_IOC_DBG_TRAP              AMDKFD_RW(0x26, kfd_ioctl_dbg_trap_args)
 #define AMDKFD_IOC_CREATE_PROCESS        _IO('K', 0x27)
 #define AMDKFD_IOC_PROFILER              AMDKFD_RW(0x28, kfd_ioctl_profiler_args)
 
@@ -546,7 +476,6 @@ _Static_assert(AMDKFD_IOC_GET_DMABUF_INFO == 0xc0204b1c, "GET_DMABUF_INFO");
 _Static_assert(AMDKFD_IOC_IMPORT_DMABUF == 0xc0184b1d, "IMPORT_DMABUF");
 _Static_assert(AMDKFD_IOC_SVM == 0xc0184b20, "SVM");
 _Static_assert(AMDKFD_IOC_CRIU_OP == 0xc0384b22, "CRIU_OP");
-_Static_assert(AMDKFD_IOC_DBG_TRAP == 0xc0204b26, "DBG_TRAP");
 _Static_assert(AMDKFD_IOC_PROFILER == 0xc0104b28, "PROFILER");
 _Static_assert(sizeof(struct kfd_event_data) == 48, "kfd_event_data");
 _Static_assert(offsetof(struct kfd_event_data, event_id) == 40, "kfd_event_data.event_id");

@@ -129,7 +129,7 @@ bool kfd_runtime_ttmps(const struct kfd_process *p)
 void dbg_queue_changed(struct kfd_process *p, const struct kfd_queue *q)
 {
 	struct dbg_state *d = p->dbg;
-	struct dbg_queue_snapshot *s = &d->queue[q->id].s;
+	struct kfd_queue_snapshot_entry *s = &d->queue[q->id].s;
 	bool is_new;
 
 	dbg_lock(d);
@@ -137,7 +137,7 @@ void dbg_queue_changed(struct kfd_process *p, const struct kfd_queue *q)
 	d->queue[q->id].live = true;
 	if (is_new)
 		d->queue[q->id].born = ++d->births;
-	*s = (struct dbg_queue_snapshot){
+	*s = (struct kfd_queue_snapshot_entry){
 		.exception_status = is_new ? KFD_EC_MASK(EC_QUEUE_NEW) : s->exception_status,
 		.ring_base_address = q->ring_va,
 		.write_pointer_address = q->mqd.wptr.a,
@@ -282,7 +282,7 @@ static int dbg_query_event(struct dbg_state *d, struct kfd_ioctl_dbg_trap_args *
 	a->event.exception_mask = 0;
 	a->event.queue_id = a->event.gpu_id = 0;
 	while ((i = dbg_next_queue(d, &born)) >= 0) {
-		struct dbg_queue_snapshot *s = &d->queue[i].s;
+		struct kfd_queue_snapshot_entry *s = &d->queue[i].s;
 
 		if (!(s->exception_status & d->wanted))
 			continue;
@@ -366,10 +366,10 @@ static int dbg_queue_snapshot(struct dbg_state *d, struct kfd_ioctl_dbg_trap_arg
 	a->snapshot.num = 0;
 	if (!step)
 		return -EINVAL;
-	if (a->snapshot.entry_size > sizeof(struct dbg_queue_snapshot))
-		a->snapshot.entry_size = sizeof(struct dbg_queue_snapshot);
+	if (a->snapshot.entry_size > sizeof(struct kfd_queue_snapshot_entry))
+		a->snapshot.entry_size = sizeof(struct kfd_queue_snapshot_entry);
 	while ((i = dbg_next_queue(d, &born)) >= 0) {
-		struct dbg_queue_snapshot s = d->queue[i].s;
+		struct kfd_queue_snapshot_entry s = d->queue[i].s;
 
 		if (a->snapshot.num < room) {
 			d->queue[i].s.exception_status &= ~clear;

@@ -9,14 +9,6 @@
 
 #include "internal.h"
 
-/* struct kfd_queue_snapshot_entry */
-struct dbg_queue_snapshot {
-	uint64_t exception_status, ring_base_address, write_pointer_address, read_pointer_address,
-		ctx_save_restore_address;
-	uint32_t queue_id, gpu_id, ring_size, queue_type, ctx_save_restore_area_size, reserved;
-};
-_Static_assert(sizeof(struct dbg_queue_snapshot) == 64, "kfd_queue_snapshot_entry");
-
 /* What a debugger has the debugged process's own device do, where its queues and events are. */
 enum dbg_call_op {
 	DBG_CALL_SUSPEND,
@@ -59,7 +51,7 @@ struct dbg_state {
 	struct {
 		bool live;
 		uint64_t born; /* which of them it was, from 1 */
-		struct dbg_queue_snapshot s;
+		struct kfd_queue_snapshot_entry s;
 	} queue[KFD_MAX_QUEUES_PER_PROCESS];
 	struct dbg_call call;
 };
