@@ -234,8 +234,9 @@ static struct bo *spin_buffer(bool code)
 	return bo;
 }
 
-/* Dispatches it on the words at va. */
-static void spin_start(struct spin *s, uint64_t va)
+/* Dispatches code[bytes] of one argument, va, in `groups` workgroups of `items` work items. */
+static void spin_code(struct spin *s, const uint32_t *code, size_t bytes, uint64_t va,
+		      uint32_t groups, uint16_t items)
 {
 	struct queue_batch b;
 	uint8_t *kernel;
@@ -247,16 +248,22 @@ static void spin_start(struct spin *s, uint64_t va)
 	*(uint32_t *)(void *)(kernel + 48) = 1 | 0xc0u << 12 | 1u << 21 | 1u << 23;
 	*(uint32_t *)(void *)(kernel + 52) = 2 << 1 | 1 << 7;
 	*(uint16_t *)(void *)(kernel + 56) = 0x400 | 8;
-	memcpy(kernel + 256, P_SPIN, sizeof(P_SPIN));
+	memcpy(kernel + 256, code, bytes);
 	*(uint64_t *)bo_host(s->args) = va;
 	TRUE(!signal_create(dev.queue, 1, &s->done));
 	TRUE(!queue_begin(dev.queue, 1, &b));
 	queue_dispatch(&b, &(struct aql_dispatch){.kernel_object = bo_va(s->code),
 						  .kernarg = bo_va(s->args),
-						  .grid = {64, 1, 1},
-						  .group = {64, 1, 1},
+						  .grid = {groups * items, 1, 1},
+						  .group = {items, 1, 1},
 						  .completion = s->done});
 	queue_commit(&b);
+}
+
+/* P_SPIN on the words at va. */
+static void spin_start(struct spin *s, uint64_t va)
+{
+	spin_code(s, P_SPIN, sizeof(P_SPIN), va, 1, 64);
 }
 
 static int spin_end(struct spin *s)

@@ -357,31 +357,13 @@ static uint32_t *groups_start(struct spin *s, struct bo **out, unsigned n)
 			    .placement = BO_GTT,
 			    .coherence = BO_UNCACHED,
 			    .host = true};
-	struct queue_batch b;
-	uint8_t *kernel;
 	uint32_t *io;
 
 	TRUE(!bo_create(dev.memory, &d, out));
 	io = bo_host(*out);
 	memset(io, 0xff, OUT_BYTES);
 	io[2] = 0;
-	s->code = spin_buffer(true);
-	s->args = spin_buffer(false);
-	kernel = bo_host(s->code);
-	*(int64_t *)(void *)(kernel + 16) = 256;
-	*(uint32_t *)(void *)(kernel + 48) = 1 | 0xc0u << 12 | 1u << 21 | 1u << 23;
-	*(uint32_t *)(void *)(kernel + 52) = 2 << 1 | 1 << 7;
-	*(uint16_t *)(void *)(kernel + 56) = 0x400 | 8;
-	memcpy(kernel + 256, P_WHERE, sizeof(P_WHERE));
-	*(uint64_t *)bo_host(s->args) = bo_va(*out);
-	TRUE(!signal_create(dev.queue, 1, &s->done));
-	TRUE(!queue_begin(dev.queue, 1, &b));
-	queue_dispatch(&b, &(struct aql_dispatch){.kernel_object = bo_va(s->code),
-						  .kernarg = bo_va(s->args),
-						  .grid = {n * 1024, 1, 1},
-						  .group = {1024, 1, 1},
-						  .completion = s->done});
-	queue_commit(&b);
+	spin_code(s, P_WHERE, sizeof(P_WHERE), bo_va(*out), n, 1024);
 	return io;
 }
 
