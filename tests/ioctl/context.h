@@ -42,22 +42,6 @@ static bool proc_has(const char *name)
 	return access(path, R_OK) == 0;
 }
 
-static uint64_t proc_number(const char *fmt, unsigned a)
-{
-	char path[160];
-	unsigned long long v = ~0ull;
-	int n = snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d/", getpid());
-	FILE *f;
-
-	snprintf(path + n, sizeof(path) - (size_t)n, fmt, a);
-	f = fopen(path, "re");
-	if (!f || fscanf(f, "%llu", &v) != 1)
-		v = ~0ull;
-	if (f)
-		fclose(f);
-	return v;
-}
-
 static uint64_t available(void)
 {
 	struct kfd_ioctl_get_available_memory_args a = {.gpu_id = gpu};

@@ -112,6 +112,11 @@ static void group_smi(void)
 	TRUE(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
+static uint64_t evicted_ms(void)
+{
+	return proc_number("stats_%u/evicted_ms", gpu);
+}
+
 /* An eviction, seen in the stream: text, order, clock, and the process's own counters. */
 static void group_eviction(void)
 {
@@ -120,12 +125,11 @@ static void group_eviction(void)
 	struct kfd_ioctl_map_memory_to_gpu_args m;
 	struct kfd_ioctl_create_queue_args q;
 	char *anon = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	char text[512], path[128], want[64];
+	char text[512], want[64];
 	uint64_t mask = KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) |
 			KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE);
 	struct pollfd p;
 	ssize_t n = 0, r;
-	FILE *f;
 
 	acquire();
 	a.gpuid = gpu;
@@ -139,7 +143,8 @@ static void group_eviction(void)
 	TRUE(mprotect(anon, 4096, PROT_READ) == 0);
 	TRUE(mprotect(anon, 4096, PROT_READ | PROT_WRITE) == 0);
 	p = (struct pollfd){(int)a.anon_fd, POLLIN, 0};
-	for (int i = 0; i < 100 && n < (ssize_t)sizeof(text) - 1; i++) {
+	for (uint64_t end = now_ns() + patience * 1000000ull;
+	     now_ns() < end && n < (ssize_t)sizeof(text) - 1;) {
 		text[n] = 0;
 		if (strstr(n ? text : "", " 0\n"))
 			break;
@@ -153,27 +158,7 @@ static void group_eviction(void)
 	TRUE(strstr(text, want) != NULL);
 	snprintf(want, sizeof(want), " -%d %x 0\n", getpid(), gpu);
 	TRUE(strstr(text, "\na ") && strstr(text, want));
-	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d/stats_%u/evicted_ms", getpid(),
-		 gpu);
-	f = fopen(path, "re");
-	TRUE(f && fscanf(f, "%d", &(int){0}) == 1);
-	if (f)
-		fclose(f);
-}
-
-static int evicted_ms(void)
-{
-	char path[128];
-	int ms = -1;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d/stats_%u/evicted_ms", getpid(),
-		 gpu);
-	f = fopen(path, "re");
-	TRUE(f && fscanf(f, "%d", &ms) == 1);
-	if (f)
-		fclose(f);
-	return ms;
+	TRUE(evicted_ms() != ~0ull);
 }
 
 /* Somebody else wants the memory: trigger TTM, back after at least 100 ms, counted then. */
@@ -184,7 +169,8 @@ static void group_pressure(void)
 	uint64_t mask = ~0ull, start = now_ns();
 	char text[512] = "", want[64];
 	struct pollfd p;
-	int ms, n = 0;
+	uint64_t ms;
+	int n = 0;
 
 	acquire();
 	a.gpuid = gpu;

@@ -127,6 +127,22 @@ static struct kfd_ioctl_alloc_memory_of_gpu_args alloc(uint64_t size, uint32_t f
 	return a;
 }
 
+/* A number that the kernel has of this process in /sys/class/kfd/kfd/proc/<pid>/; ~0: no such file. */
+static inline uint64_t proc_number(const char *fmt, unsigned a)
+{
+	char path[160];
+	unsigned long long v = ~0ull;
+	int n = snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d/", getpid());
+	FILE *f;
+
+	snprintf(path + n, sizeof(path) - (size_t)n, fmt, a);
+	f = fopen(path, "re");
+	TRUE(f && fscanf(f, "%llu", &v) == 1);
+	if (f)
+		fclose(f);
+	return v;
+}
+
 /* The process's own memory for the GPU, at its own address; flags: besides USERPTR. */
 static inline struct kfd_ioctl_alloc_memory_of_gpu_args alloc_user(void *p, uint64_t size,
 								   uint32_t flags)
