@@ -79,7 +79,7 @@ static int act(struct kfd_process *p, struct dbg_state *d, enum dbg_call_op op, 
 		return 0;
 	case DBG_CALL_EXCEPTION:
 		/* One that is not there is no error. */
-		q = kfd_queue_by_id(p, ids[0]);
+		q = ids ? kfd_queue_by_id(p, ids[0]) : NULL;
 		if (q)
 			kfd_exception_to_runtime(p, q, mask);
 		return 0;
