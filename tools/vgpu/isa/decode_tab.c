@@ -114,5 +114,5 @@ int isa_mask_dst(const struct isa_insn *in)
 {
 	if (isa_home[in->op] == ISA_VOPC && in->sdst == OPR_NONE)
 		return OPR_EXEC_LO; /* v_cmpx */
-	return in->sdst < ISA_SGPRS ? in->sdst & ~1 : -1;
+	return in->sdst < ISA_SGPRS ? (int)isa_mask_reg(in->sdst, true) : -1;
 }

@@ -151,6 +151,13 @@ typedef float v32f __attribute__((ext_vector_type(32)));
 
 #define ISA_SGPRS 128 /* 0-105 SGPR, 106/107 VCC, 108-123 TTMP, 124 NULL (reads 0), 125 M0 */
 
+/* A lane mask's register: of 64 lanes a pair, whose number's low bit is ignored. The decoder, which
+ * does not know how many lanes a wave has, left it. */
+static inline unsigned isa_mask_reg(unsigned reg, bool wave64)
+{
+	return wave64 && reg < ISA_SGPRS ? reg & ~1u : reg;
+}
+
 enum isa_wave_state {
 	WAVE_RUN,
 	WAVE_BARRIER,

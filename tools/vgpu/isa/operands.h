@@ -149,17 +149,10 @@ static inline uint32_t isa_exec_mask(const struct isa_exec *x)
 	return (uint32_t)(x->w->exec >> (32 * x->half));
 }
 
-/* A lane mask's register: of 64 lanes a pair, whose number's low bit is ignored. The decoder, which
- * does not know how many lanes a wave has, left it. */
-static inline unsigned isa_mask_reg(const struct isa_exec *x, unsigned code)
-{
-	return x->w->wave64 && code < 128 ? code & ~1u : code;
-}
-
 /* This half's 32 bits of the lane mask in a scalar operand (carry-in, v_cndmask selector). */
 static inline uint32_t isa_smask(const struct isa_exec *x, const struct isa_insn *in, unsigned code)
 {
-	code = isa_mask_reg(x, code);
+	code = isa_mask_reg(code, x->w->wave64);
 	if (code < 123)
 		return x->w->s[code + x->half];
 	if (code == OPR_EXEC_LO)
@@ -170,7 +163,7 @@ static inline uint32_t isa_smask(const struct isa_exec *x, const struct isa_insn
 /* Writes this half's 32 bits of a lane mask (VOPC, carry-out). Inactive lanes: pass 0 bits. */
 static inline void isa_set_smask(struct isa_exec *x, unsigned code, uint32_t m)
 {
-	code = isa_mask_reg(x, code);
+	code = isa_mask_reg(code, x->w->wave64);
 	if (code != OPR_NULL && code != OPR_NONE)
 		isa_swrite(x, code + x->half, m);
 }

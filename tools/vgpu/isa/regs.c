@@ -42,16 +42,10 @@ static unsigned result_dwords(unsigned op, bool wave64)
 	return isa_shapes[op].dst ? isa_shapes[op].dst : 1;
 }
 
-/* A lane mask's pair: isa_mask_reg() of isa/operands.h. */
-static unsigned mask_reg(unsigned code, bool wave64)
-{
-	return wave64 && code < 128 ? code & ~1u : code;
-}
-
 static void alu_sources(struct list *l, unsigned op, const uint16_t *src, unsigned n, bool wave64)
 {
 	for (unsigned i = 0; i < n; i++)
-		add(l, isa_shapes[op].cls[i] == ICL_M ? mask_reg(src[i], wave64) : src[i],
+		add(l, isa_shapes[op].cls[i] == ICL_M ? isa_mask_reg(src[i], wave64) : src[i],
 		    source_dwords(op, i, wave64), false);
 }
 
@@ -157,7 +151,7 @@ unsigned isa_regs(const struct isa_insn *in, bool wave64, struct isa_reg out[ISA
 		add(&l, in->src[0], 1, true);
 		add(&l, in->dst, 1, false);
 	}
-	add(&l, mask_reg(in->sdst, wave64), wave64 ? 2 : 1, true);
+	add(&l, isa_mask_reg(in->sdst, wave64), wave64 ? 2 : 1, true);
 	return l.n;
 }
 
