@@ -125,7 +125,7 @@ HOOK int ioctl(int fd, unsigned long cmd, ...)
 	r = device_ioctl(v, (unsigned)cmd, arg);
 	if (r >= 0 && changes(v, (unsigned)cmd))
 		vgpu_changed();
-	trace_ioctl(v, (unsigned)cmd, arg, r, false);
+	trace_ioctl(v, (unsigned)cmd, arg, r);
 	log_refused_ioctl(v, (unsigned)cmd, arg, r);
 	vfile_put(v);
 	if (r < 0) {

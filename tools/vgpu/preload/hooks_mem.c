@@ -100,28 +100,23 @@ static void *any_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t
 {
 	struct vfile *v = flags & MAP_ANONYMOUS ? NULL : vfd_find(fd);
 	bool watched = false;
+	int saved;
 	void *p;
 
 	if (__builtin_expect(v != NULL, 0)) {
 		if (v->kind != VFILE_SMI) {
 			p = device_mmap(v, addr, len, prot, flags, off);
-			if (trace_on()) {
-				int saved = errno;
-
+			saved = errno;
+			if (trace_on())
 				trace_line("mmap %s len=0x%zx prot=%d %s off=0x%llx = %s",
 					   trace_file(v), len, prot,
 					   flags & MAP_FIXED ? "fixed" : "",
 					   (unsigned long long)off,
 					   p == MAP_FAILED ? trace_result(-saved)
 							   : trace_addr((uintptr_t)p));
-				errno = saved;
-			}
-			if (p == MAP_FAILED) {
-				int saved = errno;
-
+			if (p == MAP_FAILED)
 				log_refused_mmap(v, len, prot, off, saved);
-				errno = saved;
-			}
+			errno = saved;
 			vfile_put(v);
 			return p;
 		}

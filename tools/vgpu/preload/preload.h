@@ -202,7 +202,7 @@ void vma_after_fork(void);
 
 bool trace_on(void);
 void trace_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void trace_ioctl(const struct vfile *v, unsigned cmd, const void *arg, long ret, bool before);
+void trace_ioctl(const struct vfile *v, unsigned cmd, const void *arg, long ret);
 /* Why a call was refused, for VGPU_LOG. */
 void log_refused_ioctl(const struct vfile *v, unsigned cmd, const void *arg, long ret);
 void log_refused_mmap(const struct vfile *v, size_t len, int prot, int64_t off, int err);

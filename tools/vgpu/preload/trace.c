@@ -337,12 +337,12 @@ static void drm_args(unsigned nr, uint64_t arg, unsigned size, char *out, size_t
 	snprintf(out, n, "INFO query=0x%x size=%u", info.query, info.return_size);
 }
 
-void trace_ioctl(const struct vfile *v, unsigned cmd, const void *arg, long ret, bool before)
+void trace_ioctl(const struct vfile *v, unsigned cmd, const void *arg, long ret)
 {
 	unsigned nr = _IOC_NR(cmd);
 	char args[512];
 
-	if (!trace_on() || before)
+	if (!trace_on())
 		return;
 	if (v->kind == VFILE_KFD) {
 		const char *name = nr < KFD_NR_END ? kfd_names[nr] : NULL;
