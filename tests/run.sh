@@ -36,7 +36,8 @@ run() { # name, command...
 		[ $(($3 + $4)) -gt 0 ] || failed=$((failed + 1))
 		bad="$bad $name"
 		echo "FAIL $name: exit $rc"
-		sed 's/\x1b\[[0-9;]*m//g' "$out" | grep -aE 'FAIL|CRASH|ERR|----' | head -40
+		sed 's/\x1b\[[0-9;]*m//g' "$out" | grep -aE 'FAIL|CRASH|ERR|----|^(line [0-9]+|device|wave): ' |
+			head -60
 	fi
 	echo "$name: $2 of $1 passed in $(($(date +%s) - start)) s"
 }

@@ -167,7 +167,8 @@ static bool reached(unsigned i, int step)
 
 static void await(unsigned i, int step)
 {
-	for (unsigned k = 0; k < 30000 && !reached(i, step); k++)
+	/* Rather the test's time-out than a limit that a slow machine meets. */
+	for (unsigned k = 0; k < 100000 && !reached(i, step); k++)
 		usleep(1000);
 	TRUE(reached(i, step));
 }

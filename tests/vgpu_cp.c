@@ -164,6 +164,25 @@ Test(vgpu_cp, a_spinning_queue_does_not_stop_another)
 	cr_assert(WAIT_FOR(read_index() == 2));
 }
 
+/* What they wait for may need the cores they would take. */
+Test(vgpu_cp, waves_that_poll_leave_the_cores)
+{
+	struct packet spin = packet(KERNEL(P_SPIN), 32 * 8, 32, sig(0, 1));
+	double before, used;
+
+	kernargs(DATA, 0);
+	submit(&spin);
+	cr_assert(WAIT_FOR(cp_queue_waves(queue) > 0));
+	usleep(200000);
+	before = cpu_seconds();
+	usleep(500000);
+	used = cpu_seconds() - before;
+	cr_assert_lt(used, 0.25, "%.3f s of a core in half a second", used);
+	__atomic_store_n(&data[2], 1, __ATOMIC_RELEASE);
+	cr_assert(WAIT_FOR(value(0) == 0));
+	cr_assert_eq(data[0], 8 * 32);
+}
+
 Test(vgpu_cp, barrier_bit_orders)
 {
 	struct packet spin = packet(KERNEL(P_SPIN), 32, 32, sig(0, 1));

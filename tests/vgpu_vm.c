@@ -2,7 +2,6 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -643,7 +642,7 @@ Test(vgpu_vm, unmap_is_final_for_running_readers)
 			page[i] = 0x600d600d;
 		cr_assert_eq(vm_map(vm, gva(0x900000), 4096, bo, 4096, 0, VM_MTYPE_NC), 0);
 		if (round % 8 == 0)
-			sched_yield();
+			usleep(1);
 		cr_assert_eq(vm_unmap(vm, gva(0x900000)), 0);
 		for (unsigned i = 0; i < 1024; i++)
 			__atomic_store_n(&page[i], 0xdeaddead, __ATOMIC_RELAXED);

@@ -110,7 +110,7 @@ static void meet(const char *name)
 	}
 	/* A child of fork() may have been made while another thread held it. */
 	while (pthread_mutex_trylock(&classes_lock) && tries++ < 1000)
-		rawsys0(SYS_sched_yield);
+		snooze(10);
 	for (i = 0; i < CLASSES && classes[i].name && strcmp(classes[i].name, name); i++)
 		;
 	if (i < CLASSES) {
@@ -151,7 +151,7 @@ void chaos_nap(void)
 		most *= 20;
 	__atomic_fetch_add(&naps, 1, __ATOMIC_RELAXED);
 	if (!T.late && draw() % 3 == 0)
-		rawsys0(SYS_sched_yield);
+		snooze(0);
 	else
 		snooze(draw() % (most + 1));
 }

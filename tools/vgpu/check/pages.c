@@ -292,6 +292,7 @@ out:
 static void locate(struct check_trap *t)
 {
 	char path[48], text[256] = "", *end;
+	unsigned tries = 0;
 	long fd, n = 0;
 
 	t->syscall = -2;
@@ -303,7 +304,7 @@ static void locate(struct check_trap *t)
 		n = rawsys4(SYS_pread64, fd, text, sizeof(text) - 1, 0);
 		if (n <= 0 || text[0] != 'r') /* running */
 			break;
-		rawsys0(SYS_sched_yield);
+		raw_nap(&tries);
 	}
 	rawsys1(SYS_close, fd);
 	if (n <= 0 || text[0] == 'r')

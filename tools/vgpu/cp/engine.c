@@ -157,6 +157,7 @@ static void rung_checked(void)
 {
 	const uint64_t patience = 20000000u; /* ns: the thread may have to wait for a core */
 	uint64_t start = cp_now();
+	unsigned tries = 0;
 	bool landed = false;
 
 	check_ring();
@@ -174,7 +175,7 @@ static void rung_checked(void)
 		for (struct cp_queue *q = E.list; q && !landed; q = q->link)
 			landed = __atomic_load_n(cp_doorbell_slot(q->db, q->mqd.doorbell),
 						 __ATOMIC_RELAXED) != CP_DOORBELL_IDLE;
-		rawsys0(SYS_sched_yield);
+		raw_nap(&tries);
 	}
 	cp_watch_arm();
 	pthread_mutex_unlock(&E.scan);

@@ -5,7 +5,6 @@
  * under one lock, which nothing holds while a wave runs.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -417,7 +416,6 @@ void cp_sched_rest(uint64_t seen, uint64_t until, bool holds)
 			__builtin_ia32_pause();
 		if (__atomic_load_n(&S.seq, __ATOMIC_ACQUIRE) != seen)
 			return;
-		sched_yield(); /* the host may need this core to write the next packet */
 	}
 	pthread_mutex_lock(&S.lock);
 	if (__atomic_load_n(&S.seq, __ATOMIC_RELAXED) == seen &&

@@ -6,6 +6,9 @@
  * the worker takes further ones, up to what the machine itself could hold, and visits them in
  * turn: so whatever makes progress with all of a dispatch resident on the hardware makes progress
  * here, on any number of cores.
+ *
+ * A worker whose waves all poll naps between its rounds, an eighth of the time they have polled so
+ * far, up to NAP_MAX_NS: what they wait for may need the core.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,6 +24,8 @@
 #define QUANTUM      2048u /* instructions of one wave between two looks at the preempt flag */
 #define SPIN_TURN    128u  /* of a wave that only polls */
 #define VISIT        (8 * QUANTUM) /* instructions of one workgroup before the next one's turn */
+#define NAP_MIN_NS   4000u
+#define NAP_MAX_NS   200000u
 #define MAX_RESIDENT 512
 #define CROWDED_NS   200000u /* between two looks for a place that another process may leave */
 
@@ -33,6 +38,7 @@ struct worker {
 	bool watching; /* vmem is watched */
 	struct isa_exec x;
 	unsigned n, grow;
+	uint64_t polls_since; /* 0: something else than polling was done in the last round */
 	struct isa_group *resident[MAX_RESIDENT];
 };
 
@@ -50,7 +56,7 @@ static unsigned quantum(struct worker *k)
 	return 1 + (unsigned)(k->rng >> 33) % (2 * QUANTUM);
 }
 
-enum outcome { DONE, AGAIN, ASLEEP, STUCK, PREEMPTED };
+enum outcome { DONE, AGAIN, POLLS, ASLEEP, STUCK, PREEMPTED };
 
 /* Whether a turn of n instructions was a poll loop's: hardly an access but to the word it had
  * just read. Such a wave gets short turns, so that what it waits for happens soon. */
@@ -92,7 +98,8 @@ static bool in_handler(const struct isa_wave *w)
 	return w->priv && (w->state == WAVE_RUN || w->state == WAVE_SLEEP);
 }
 
-/* Runs g for one visit. ASLEEP: every wave that could run sleeps until *until at least. */
+/* Runs g for one visit. ASLEEP: every wave that could run sleeps until *until at least; POLLS: every
+ * one that does not sleep polls. */
 static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until)
 {
 	struct cp_dispatch *d = g->d;
@@ -215,8 +222,19 @@ static enum outcome visit(struct worker *k, struct isa_group *g, uint64_t *until
 		if (barrier + halted + asleep == g->live && asleep)
 			return ASLEEP;
 		if (barrier + halted + asleep + spinning == g->live && spinning)
-			return AGAIN;
+			return POLLS;
 	}
+}
+
+/* How long to nap after a round in which nothing was done but to poll; 0: not yet. */
+static uint64_t poll_nap(struct worker *k)
+{
+	uint64_t now = cp_now(), nap;
+
+	if (!k->polls_since)
+		k->polls_since = now;
+	nap = (now - k->polls_since) / 8;
+	return nap < NAP_MIN_NS ? 0 : nap < NAP_MAX_NS ? nap : NAP_MAX_NS;
 }
 
 /* Tells the waves where they are; makes them, the first time. */
@@ -269,7 +287,7 @@ static void *worker_main(void *arg)
 	k->x.count = count_on ? count_ctx_new() : NULL;
 	while (cp_sched_open(&seen)) {
 		uint64_t until = ~0ull;
-		bool idle = true, crowded = false;
+		bool idle = true, crowded = false, polls = false;
 
 		if (!k->n || k->grow)
 			one_more(k, &crowded);
@@ -313,17 +331,31 @@ static void *worker_main(void *arg)
 				 * takes long does not, unless all else fails. */
 				k->grow |= g->spinning || g->visits % 64 == 0;
 				break;
+			case POLLS:
+				polls = true;
+				k->grow = 1;
+				break;
 			case ASLEEP:
 				k->grow = 1;
 				break;
 			}
 			i++;
 		}
+		if (!idle || !polls)
+			k->polls_since = 0;
 		if (!idle)
 			continue;
 		/* Nothing but sleepers, or nothing at all. Another workgroup may be waiting. */
 		if (k->grow && one_more(k, &crowded))
 			continue;
+		if (polls) {
+			uint64_t nap = poll_nap(k);
+
+			if (!nap)
+				continue;
+			if (vgpu_clock_ns() + nap < until)
+				until = vgpu_clock_ns() + nap;
+		}
 		/* Another process does not say when it leaves a place. */
 		if (crowded && share_active() && vgpu_clock_ns() + CROWDED_NS < until)
 			until = vgpu_clock_ns() + CROWDED_NS;

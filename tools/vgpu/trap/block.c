@@ -41,8 +41,8 @@ static int lock; /* held for a few instructions, with all signals blocked */
 
 static void take_lock(void)
 {
-	while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE))
-		rawsys0(SYS_sched_yield);
+	for (unsigned tries = 0; __atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE);)
+		raw_nap(&tries);
 }
 
 static void drop_lock(void)
@@ -226,14 +226,14 @@ struct block *block_adopt(long tid)
 	struct block *b = pop();
 
 	/* Another's child was faster: its parent is about to make room. */
-	for (unsigned i = 0; !b; i++) {
+	for (unsigned tries = 0; !b;) {
 		static const char text[] = "vgpu-trap: no memory for another thread\n";
 
-		if (i == 100000) {
+		if (tries == 10000) {
 			rawsys3(SYS_write, STDERR_FILENO, text, sizeof(text) - 1);
 			rawsys1(SYS_exit_group, 127);
 		}
-		rawsys0(SYS_sched_yield);
+		raw_nap(&tries);
 		b = pop();
 	}
 	b->tid = (int)tid;

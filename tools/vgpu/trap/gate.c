@@ -109,8 +109,8 @@ uint64_t gate_slot(uint64_t ret)
 
 	if (s)
 		return s;
-	while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE))
-		rawsys0(SYS_sched_yield);
+	for (unsigned tries = 0; __atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE);)
+		raw_nap(&tries);
 	s = look_up(ret, &at);
 	if (!s && used < SLOTS) {
 		struct slot *n = &slots[used++];

@@ -33,4 +33,19 @@ static inline long rawsys(long nr, long a, long b, long c, long d, long e, long 
 #define rawsys6(nr, a, b, c, d, e, f)                                                              \
 	rawsys(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
+/* Between two looks at what another thread is about to do; tries: 0 at first. A few pauses, then
+ * sleeps, 20 us to 1.3 ms. Never sched_yield: since Linux 6.6 each one moves the caller's deadline on
+ * by a slice, so that who yields in a loop may stand far behind all others afterwards. */
+static inline void raw_nap(unsigned *tries)
+{
+	long ts[2] = {0, 20000};
+
+	if ((*tries)++ < 50) {
+		__builtin_ia32_pause();
+		return;
+	}
+	ts[1] <<= *tries < 110 ? (*tries - 50) / 10 : 6;
+	rawsys2(SYS_nanosleep, ts, 0);
+}
+
 #endif

@@ -3,7 +3,6 @@
  */
 #include <errno.h>
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,8 +78,8 @@ void vm_grace(void)
 
 		if (!(seq & 1))
 			continue;
-		while (__atomic_load_n(&r->seq, __ATOMIC_ACQUIRE) == seq)
-			sched_yield();
+		for (unsigned tries = 0; __atomic_load_n(&r->seq, __ATOMIC_ACQUIRE) == seq;)
+			raw_nap(&tries);
 	}
 }
 
