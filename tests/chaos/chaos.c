@@ -98,6 +98,14 @@ static uint64_t hash(uint64_t h, const char *s)
 	return h;
 }
 
+static void snooze(uint64_t us)
+{
+	struct timespec ts = {.tv_sec = (time_t)(us / 1000000),
+			      .tv_nsec = (long)(us % 1000000 * 1000)};
+
+	rawsys2(SYS_nanosleep, &ts, NULL);
+}
+
 static void meet(const char *name)
 {
 	unsigned i, n = 0, tries = 0;
@@ -122,14 +130,6 @@ static void meet(const char *name)
 	T.late = C.late && !strcmp(C.late, name);
 	T.known = true;
 	draw();
-}
-
-static void snooze(uint64_t us)
-{
-	struct timespec ts = {.tv_sec = (time_t)(us / 1000000),
-			      .tv_nsec = (long)(us % 1000000 * 1000)};
-
-	rawsys2(SYS_nanosleep, &ts, NULL);
 }
 
 void chaos_nap(void)
