@@ -17,6 +17,7 @@
 #define MADV_POPULATE_READ 22
 #endif
 #define BLOCK   4096u       /* O_DIRECT: of offsets, lengths and memory */
+#define PIECE   (4u << 20)  /* of one read: between two looks at whether the load goes on */
 #define STOP_NS 2000000000u /* for a part under way to end */
 
 struct load_reader {
@@ -59,11 +60,16 @@ static void unref(struct load_reader *r)
 	free(r);
 }
 
-static void note(struct load_reader *r, uint64_t bytes)
+/* False: nobody wants more. */
+static bool note(struct load_reader *r, uint64_t bytes)
 {
+	bool more;
+
 	pthread_mutex_lock(&r->lock);
 	r->bytes += bytes;
+	more = !r->stop;
 	pthread_mutex_unlock(&r->lock);
+	return more;
 }
 
 /* Has the kernel read and map the part, so that the caller meets no page fault. */
@@ -104,6 +110,8 @@ static int read_part(struct load_reader *r, const struct load_part *p, uint32_t 
 		uint64_t ask = want - got;
 		ssize_t n;
 
+		if (ask > PIECE)
+			ask = PIECE;
 		if (r->source == LOAD_DIRECT)
 			ask = (ask + BLOCK - 1) & ~(uint64_t)(BLOCK - 1);
 		n = pread(r->fd, r->half[half] + got, ask, (off_t)(at + got));
@@ -114,7 +122,8 @@ static int read_part(struct load_reader *r, const struct load_part *p, uint32_t 
 		if (n == 0)
 			return -ENODATA; /* the file became shorter */
 		got += (uint64_t)n;
-		note(r, (uint64_t)n);
+		if (!note(r, (uint64_t)n))
+			return -ECANCELED;
 	}
 	return 0;
 }
