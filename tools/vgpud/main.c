@@ -27,7 +27,7 @@
 
 #include "ownfd.h"
 
-#define START_TRY 200 /* times 20 ms */
+#define START_TRY 3000 /* times 20 ms: another one's start, on whatever machine */
 
 static struct {
 	const char *socket;
