@@ -5,7 +5,7 @@
  * it must succeed; preloaded, and alone, where it must find no device. */
 #include "tests/shell.h"
 
-TestSuite(trap, .init = shell_setup, .fini = shell_teardown, .timeout = 300);
+TestSuite(trap, .init = shell_setup, .fini = shell_teardown, .timeout = 900);
 
 static const char *const clients[] = {"static", "pie", "bare", "raw"};
 
@@ -28,7 +28,7 @@ static void expect_clean(unsigned processes)
 static void part(const char *name, unsigned processes)
 {
 	for (size_t i = 0; i < sizeof(clients) / sizeof(clients[0]); i++) {
-		struct result r = shell("rm -f %s/stats; VGPU_STATS=%s/stats timeout 120 " TRAP
+		struct result r = shell("rm -f %s/stats; VGPU_STATS=%s/stats timeout 300 " TRAP
 					"build/tests/trap_%s %s 2>&1",
 					dir, dir, clients[i], name);
 
@@ -276,7 +276,7 @@ Test(trap, refusals)
 
 static void sanitized(const char *how, const char *name, int status, const char *says)
 {
-	struct result r = shell("%s timeout 120 " BAREWAVE " vgpu %s build/tests/trap_tsan %s 2>&1",
+	struct result r = shell("%s timeout 300 " BAREWAVE " vgpu %s build/tests/trap_tsan %s 2>&1",
 				strchr(how, '=') ? how : "", strchr(how, '=') ? "--" : how, name);
 
 	cr_assert_eq(!!r.status, status, "%s %s: status %d: %s", how, name, r.status, r.out);

@@ -252,7 +252,7 @@ static void gpu_run(struct gpu *g)
 
 	gpu_submit(g);
 	while (__atomic_load_n(&done->value, __ATOMIC_ACQUIRE) && !failures)
-		IS(0, gpu_wait(g, 20000));
+		IS(0, gpu_wait(g, 100000));
 	IS(0x1234, *(volatile uint32_t *)g->data.at);
 }
 
