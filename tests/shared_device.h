@@ -55,29 +55,37 @@ static long long shared_number(const char *key)
 	return strtoll(at + strlen(want), NULL, 10);
 }
 
-/* The fewest for a while: connections of the looks themselves close a moment later. */
+static bool asleep(long long pid)
+{
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%lld/stat", pid);
+	f = fopen(path, "re");
+	cr_assert(f);
+	cr_assert_eq(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+	fclose(f);
+	return state == 'S';
+}
+
+/* Of a daemon that sleeps: it has one thread, and does so when it has dealt with all that it has heard,
+ * the end of the look that asked for its number too. */
 static unsigned shared_descriptors(void)
 {
-	unsigned least = ~0u;
+	long long pid = shared_number("pid");
+	struct dirent *e;
 	char path[64];
+	unsigned n = 0;
+	DIR *d;
 
-	snprintf(path, sizeof(path), "/proc/%lld/fd", shared_number("pid"));
-	for (unsigned i = 0; i < 25; i++) {
-		struct dirent *e;
-		unsigned n = 0;
-		DIR *d = opendir(path);
-
-		cr_assert(d);
-		while ((e = readdir(d)))
-			n += e->d_name[0] != '.';
-		closedir(d);
-		if (n < least) {
-			least = n;
-			i = 0;
-		}
-		usleep(2000);
-	}
-	return least;
+	cr_assert(UNTIL(asleep(pid)));
+	snprintf(path, sizeof(path), "/proc/%lld/fd", pid);
+	d = opendir(path);
+	cr_assert(d);
+	while ((e = readdir(d)))
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
 }
 
 static void common_new(void)
@@ -103,10 +111,8 @@ static void shared_clean(void)
 					   "mes_queues",  "on_hardware",   "queues",   "sdma",
 					   "smi_streams", "watch_points",  "waves"};
 
-	for (unsigned i = 0; i < 1000 && shared_number("clients"); i++)
-		usleep(10000);
-	for (unsigned i = 0; i < 1000 && shared_descriptors() != shared_fds; i++)
-		;
+	cr_expect(UNTIL(!shared_number("clients")));
+	(void)UNTIL(shared_descriptors() == shared_fds);
 	cr_expect_eq(shared_descriptors(), shared_fds, "descriptors: %u, were %u",
 		     shared_descriptors(), shared_fds);
 	for (unsigned i = 0; i < sizeof(zero) / sizeof(zero[0]); i++)
@@ -167,10 +173,7 @@ static bool reached(unsigned i, int step)
 
 static void await(unsigned i, int step)
 {
-	/* Rather the test's time-out than a limit that a slow machine meets. */
-	for (unsigned k = 0; k < 100000 && !reached(i, step); k++)
-		usleep(1000);
-	TRUE(reached(i, step));
+	TRUE(UNTIL(reached(i, step)));
 }
 
 /* ---- descriptors over a socket --------------------------------------------- */
@@ -210,10 +213,15 @@ static int receive_fd(int sock)
 
 /* ---- a wave that waits, then adds ------------------------------------------- */
 
-/* Every lane of 64 spins until out[2] is not 0, then adds 1 to out[0] (see virt_cwsr.c). */
+/* Every lane of 64 adds 1 to out[64], spins until out[2] is not 0, then adds 1 to out[0]
+ *	s_load_b64 s[4:5], s[0:1], 0x0;  v_mov_b32 v1, 0;  v_mov_b32 v2, 1;  s_waitcnt lgkmcnt(0)
+ *	global_atomic_add_u32 v1, v2, s[4:5] offset:256
+ * L:	s_load_b32 s6, s[4:5], 0x8 glc;  s_waitcnt lgkmcnt(0);  s_cmp_eq_u32 s6, 0
+ *	s_cbranch_scc1 L;  global_atomic_add_u32 v1, v2, s[4:5];  s_endpgm */
 static const uint32_t P_SPIN[] = {
-	0xf4040100, 0xf8000000, 0xbf89fc07, 0xf4004182, 0xf8000008, 0xbf89fc07, 0xbf068006,
-	0xbfa2fffb, 0x7e020280, 0x7e040281, 0xdcd60000, 0x00040201, 0xbfb00000,
+	0xf4040100, 0xf8000000, 0x7e020280, 0x7e040281, 0xbf89fc07,
+	0xdcd60100, 0x00040201, 0xf4004182, 0xf8000008, 0xbf89fc07,
+	0xbf068006, 0xbfa2fffb, 0xdcd60000, 0x00040201, 0xbfb00000,
 };
 
 struct spin {
@@ -267,9 +275,15 @@ static void spin_start(struct spin *s, uint64_t va)
 	spin_code(s, P_SPIN, sizeof(P_SPIN), va, 1, 64);
 }
 
+/* Until all of them do. */
+static void spin_runs(uint32_t *io)
+{
+	TRUE(UNTIL(__atomic_load_n(&io[64], __ATOMIC_ACQUIRE) == 64));
+}
+
 static int spin_end(struct spin *s)
 {
-	int rc = signal_wait(dev.queue, s->done, 1, 20000000000u, &fault);
+	int rc = signal_wait(dev.queue, s->done, 1, patience * 1000000ull, &fault);
 
 	if (rc)
 		fprintf(stderr, "wave: %s\n", fault.text);
@@ -386,7 +400,7 @@ static char smi_got[4096];
 static bool smi_wait(int fd, const char *until)
 {
 	static size_t n;
-	uint64_t end = now_ns() + 30000000000u;
+	uint64_t end = now_ns() + patience * 1000000ull;
 
 	do {
 		ssize_t r = read(fd, smi_got + n, sizeof(smi_got) - 1 - n);
@@ -408,7 +422,7 @@ static void wait_hw(uint32_t id, uint32_t cause_lost)
 {
 	struct kfd_event_data d = {.event_id = id};
 	struct kfd_ioctl_wait_events_args w = {
-		.events_ptr = (uintptr_t)&d, .num_events = 1, .timeout = 20000};
+		.events_ptr = (uintptr_t)&d, .num_events = 1, .timeout = patience};
 
 	WANT(0, WAIT_EVENTS, &w);
 	TRUE(w.wait_result == KFD_IOC_WAIT_RESULT_COMPLETE);

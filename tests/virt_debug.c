@@ -9,7 +9,7 @@
 #include "tests/shared_device.h"
 #include "tools/vgpu/kfd/dbg_abi.h"
 
-TestSuite(debug, .timeout = 120);
+TestSuite(debug, .timeout = 600);
 
 #define CALL(err, op_, ...)                                                                        \
 	call(__LINE__, err,                                                                        \
@@ -69,6 +69,7 @@ static void debugged(void)
 		__atomic_store_n(&common->word[IO + round], bo_va(io), __ATOMIC_RELEASE);
 		await(1, 2 * round - 1);
 		spin_start(&s, bo_va(io));
+		spin_runs(bo_host(io));
 		announce(0, round);
 		await(1, 2 * round);
 		spin_release(bo_host(io));
@@ -309,8 +310,7 @@ static void watches(void)
 	clear_watch(0, 2);
 	clear_watch(EINVAL, 2);
 	/* Where the next waves will add is known before they run. */
-	for (unsigned i = 0; i < 10000 && !io; i++, usleep(1000))
-		io = __atomic_load_n(&common->word[IO + 2], __ATOMIC_ACQUIRE);
+	TRUE(UNTIL((io = __atomic_load_n(&common->word[IO + 2], __ATOMIC_ACQUIRE))));
 	TRUE(set_watch(0, io, MODE_NONREAD) == 2);
 	announce(1, 3);
 	await(0, 2);
@@ -425,9 +425,7 @@ Test(debug, points_are_of_the_device)
 	a = client("", three_points);
 	b = client("", one_point);
 	join_client(b);
-	for (unsigned i = 0; i < 1000 && shared_number("watch_points") != 3; i++)
-		usleep(10000);
-	cr_expect_eq(shared_number("watch_points"), 3, "ends with its process");
+	cr_expect(UNTIL(shared_number("watch_points") == 3), "ends with its process");
 	announce(4, 1);
 	join_client(a);
 	shared_clean();

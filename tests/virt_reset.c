@@ -34,7 +34,7 @@ static int run(const char *set, void (*fn)(void))
 
 #define IN_CHILD(name, set)                                                                        \
 	static void name##_body(void);                                                             \
-	Test(virt_reset, name, .timeout = 300)                                                     \
+	Test(virt_reset, name, .timeout = 600)                                                     \
 	{                                                                                          \
 		cr_assert_eq(run(set, name##_body), 0);                                            \
 	}                                                                                          \
@@ -54,7 +54,7 @@ static const char *smi_text(int fd, const char *until)
 {
 	static char text[4096];
 	static size_t n;
-	uint64_t end = now_ns() + 30000000000u;
+	uint64_t end = now_ns() + patience * 1000000ull;
 
 	while (now_ns() < end) {
 		ssize_t r = read(fd, text + n, sizeof(text) - 1 - n);
@@ -125,7 +125,7 @@ IN_CHILD(a_hung_queue, "hang=queue:0,clock=virtual")
 	TRUE(q.queue_id == 0 && other.queue_id == 1);
 	d = (struct kfd_ioctl_destroy_queue_args){.queue_id = q.queue_id};
 	WANT(ETIMEDOUT, DESTROY_QUEUE, &d);
-	wait_event(hw, 30000, KFD_IOC_WAIT_RESULT_COMPLETE, &got);
+	wait_event(hw, patience, KFD_IOC_WAIT_RESULT_COMPLETE, &got);
 	TRUE(got.hw_exception_data.reset_type == 0);
 	TRUE(got.hw_exception_data.reset_cause == 0);
 	TRUE(got.hw_exception_data.memory_lost == 1);
@@ -211,7 +211,7 @@ IN_CHILD(eviction_finds_it_too, "hang=queue:0,clock=virtual,evict_ms=20")
 	smi = smi_open(PRE | POST);
 	hw = event_create(KFD_IOC_EVENT_HW_EXCEPTION, false);
 	queue_create();
-	wait_event(hw, 30000, KFD_IOC_WAIT_RESULT_COMPLETE, NULL);
+	wait_event(hw, patience, KFD_IOC_WAIT_RESULT_COMPLETE, NULL);
 	smi_text(smi, "4 1 \n");
 }
 
@@ -311,7 +311,7 @@ IN_CHILD(a_single_queue, "hang=queue:0,clock=virtual,kernel=7.3,mes_version=0x8c
 	other = queue_create();
 	d = (struct kfd_ioctl_destroy_queue_args){.queue_id = q.queue_id};
 	WANT(0, DESTROY_QUEUE, &d);
-	wait_event(hw, 30000, KFD_IOC_WAIT_RESULT_COMPLETE, NULL);
+	wait_event(hw, patience, KFD_IOC_WAIT_RESULT_COMPLETE, NULL);
 	u = update_of(&other, 50);
 	WANT(EACCES, UPDATE_QUEUE, &u);
 	usleep(100000);
@@ -393,12 +393,12 @@ static void leaves_at_once(void)
 	for (unsigned i = 0; i < 100; i++)
 		smi = smi_open(EVICTION);
 	queue_create();
-	for (uint64_t end = now_ns() + 30000000000u; read(smi, text, sizeof(text)) <= 0;)
-		TRUE(now_ns() < end);
+	while (read(smi, text, sizeof(text)) <= 0)
+		; /* at once: no nap */
 }
 
 /* An eviction that a client has been told of is in the counts, however soon it leaves. */
-Test(virt_reset, counted_before_it_is_said, .timeout = 300)
+Test(virt_reset, counted_before_it_is_said, .timeout = 600)
 {
 	char path[] = "/tmp/barewave-stats-XXXXXX", line[2048] = "", *at;
 	int fd = mkstemp(path);

@@ -5,7 +5,7 @@
 
 #include "tests/shared_device.h"
 
-TestSuite(shared, .timeout = 120);
+TestSuite(shared, .timeout = 600);
 
 /* ---- limits ---------------------------------------------------------------- */
 
@@ -31,8 +31,7 @@ static void other_half(void)
 		.va_addr = reserve(140 * MB), .size = 140 * MB, .gpu_id = gpu, .flags = GTT};
 	WANT(ENOMEM, ALLOC_MEMORY_OF_GPU, &a);
 	announce(1, 1);
-	for (unsigned i = 0; i < 5000 && available() < 200 * MB; i++)
-		usleep(1000);
+	TRUE(UNTIL(available() >= 200 * MB));
 	WANT(0, ALLOC_MEMORY_OF_GPU, &a);
 }
 
@@ -320,8 +319,7 @@ Test(shared, more_processes_than_places)
 	for (unsigned i = 0; i < MANY; i++) {
 		common->word[15] = i;
 		pid[i] = client("workers=1,jit=0", in_line);
-		for (unsigned k = 0; k < 10000 && !reached(0, (int)i + 1); k++)
-			usleep(1000);
+		await(0, (int)i + 1);
 	}
 	for (unsigned k = 0; k < 50 && !more; k++)
 		more = shared_number("on_hardware") <= 8;
@@ -380,8 +378,7 @@ static void half_the_machine(void)
 	for (unsigned w = 0; w < WAVES; w++) {
 		uint32_t *id = &io[16 + w * 32];
 
-		for (unsigned k = 0; k < 30000 && __atomic_load_n(id, __ATOMIC_ACQUIRE) == ~0u; k++)
-			usleep(1000);
+		TRUE(UNTIL(__atomic_load_n(id, __ATOMIC_ACQUIRE) != ~0u));
 		where[me][w] = *id;
 	}
 	announce(me, 1);
@@ -619,9 +616,8 @@ static void forks(void)
 		_exit(failures ? 1 : 0);
 	}
 	TRUE(waitpid(pid, &status, 0) == pid && status == 0);
-	for (unsigned i = 0; i < 5000 && available() < 225 * MB; i++)
-		usleep(1000);
-	TRUE(available() > 225 * MB && available() < 240 * MB);
+	TRUE(UNTIL(available() > 225 * MB));
+	TRUE(available() < 240 * MB);
 	f.handle = a.handle;
 	WANT(0, FREE_MEMORY_OF_GPU, &f);
 }
