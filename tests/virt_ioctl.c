@@ -90,7 +90,7 @@ static int run_group(const struct group *g, const char *rule)
 			_exit(99);
 		if (rule)
 			patience = 1500;
-		alarm(200);
+		alarm(600);
 		g->fn();
 		exit(failures ? 1 : 0);
 	}
@@ -189,7 +189,7 @@ static const char *why_unreachable(uint32_t nr, int err)
 	return needs_root(nr, err) && geteuid() ? "only root gets that far" : NULL;
 }
 
-Test(ioctl, conformance, .timeout = 900)
+Test(ioctl, conformance, .timeout = 1100)
 {
 	size_t n = 0, covered = 0, excused = 0, ok = 0;
 	int devnull = open("/dev/null", O_RDONLY);
@@ -320,7 +320,7 @@ Test(ioctl, every_rule_is_planted)
 #undef RULE
 }
 
-Test(ioctl, planted_defects, .timeout = 900)
+Test(ioctl, planted_defects, .timeout = 1100)
 {
 	for (size_t i = 0; i < sizeof(defects) / sizeof(defects[0]); i++) {
 		const struct group *g = NULL;

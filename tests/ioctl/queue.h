@@ -516,7 +516,7 @@ static bool while_hung(void)
 	d.queue_id = q.queue_id;
 	before = now_ns() + 2100000000;
 	WANT(ETIMEDOUT, DESTROY_QUEUE, &d);
-	for (uint64_t end = now_ns() + 5000000000u; now_ns() < end;) {
+	for (uint64_t end = now_ns() + patience * 1000000ull; now_ns() < end;) {
 		uint64_t now = now_ns();
 		int fd = open("/dev/kfd", O_RDWR);
 
