@@ -10,6 +10,9 @@
 #include "queues/device.h"
 #include "queues/internal.h"
 
+/* For what the device is to do, ns: rather a test's time-out than a limit that a busy machine meets. */
+#define PATIENCE 100000000000u
+
 static struct bw_device dev;
 static struct queue_fault fault;
 
