@@ -2,7 +2,7 @@
  * halted launches, exception enables. */
 #include "vgpu_cp_client.h"
 
-TestSuite(vgpu_cp_debug, .init = start, .fini = stop, .timeout = 300);
+TestSuite(vgpu_cp_debug, .init = start, .fini = stop, .timeout = 600);
 
 /* A handler: tma[0] += 1 for each active lane, tma[1..3] = TRAPSTS, ttmp11, ttmp0; returns there
  *	v_mov_b32 v10, 0;  v_mov_b32 v11, 1;  s_getreg_b32 ttmp4, hwreg(HW_REG_TRAPSTS)

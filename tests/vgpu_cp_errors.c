@@ -1,7 +1,7 @@
 /* The command processor: queues, packets and waves that are wrong, traps, scratch on demand. */
 #include "vgpu_cp_client.h"
 
-TestSuite(vgpu_cp_errors, .init = start, .fini = stop, .timeout = 300);
+TestSuite(vgpu_cp_errors, .init = start, .fini = stop, .timeout = 600);
 
 /* ---- amd_queue_t --------------------------------------------------------- */
 

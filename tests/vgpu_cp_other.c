@@ -13,7 +13,7 @@
 
 /* ---- other queues -------------------------------------------------------- */
 
-TestSuite(vgpu_cp_other, .init = open_device, .timeout = 300);
+TestSuite(vgpu_cp_other, .init = open_device, .timeout = 600);
 
 static void other(enum cp_queue_type type)
 {

@@ -67,7 +67,7 @@ static void teardown(void)
 	cr_assert(!system(command));
 }
 
-TestSuite(vgpu_jit_registry, .init = setup, .fini = teardown, .timeout = 300);
+TestSuite(vgpu_jit_registry, .init = setup, .fini = teardown, .timeout = 600);
 
 static const struct jit_shape shape = {.nvgpr = M_NVGPR, .mode = 0x3f0};
 

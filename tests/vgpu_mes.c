@@ -150,7 +150,7 @@ static unsigned all_done(unsigned n)
 	return done;
 }
 
-TestSuite(vgpu_mes, .init = start, .fini = stop, .timeout = 300);
+TestSuite(vgpu_mes, .init = start, .fini = stop, .timeout = 600);
 
 /* ---- places ---------------------------------------------------------------- */
 

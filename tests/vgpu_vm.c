@@ -39,7 +39,7 @@ static void teardown(void)
 	vm_pools_fini();
 }
 
-TestSuite(vgpu_vm, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(vgpu_vm, .init = setup, .fini = teardown, .timeout = 600);
 
 static uint8_t *bytes(void)
 {
