@@ -4,7 +4,7 @@
 
 #include "tests/shell.h"
 
-TestSuite(e2e_delay, .init = shell_setup, .fini = shell_teardown, .timeout = 300);
+TestSuite(e2e_delay, .init = shell_setup, .fini = shell_teardown, .timeout = 600);
 
 #define MODEL                                                                                      \
 	"run --device=virt -m data/demo/story-4m-q8_0.gguf -p 'Once upon a time' -n 24 --temp "    \

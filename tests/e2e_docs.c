@@ -8,7 +8,7 @@
 
 #include "tests/shell.h"
 
-TestSuite(docs, .init = shell_setup, .fini = shell_teardown, .timeout = 60);
+TestSuite(docs, .init = shell_setup, .fini = shell_teardown, .timeout = 600);
 
 /* The options in a text, one per line, sorted: of --help, or of a page's .It lines. */
 static char *options(const char *command)

@@ -37,7 +37,7 @@ static struct result attempt(const char *kind, unsigned long at, struct counts *
 	FILE *f;
 
 	/* The injector first: it stands between the program and the device. */
-	r = shell("rm -f %s/report %s/stats; timeout 60 env"
+	r = shell("rm -f %s/report %s/stats; timeout 300 env"
 		  " LD_PRELOAD=build/tests/libinject.so:build/libvgpu.so"
 		  " INJECT_KIND=%s INJECT_AT=%lu INJECT_REPORT=%s/report VGPU_STATS=%s/stats"
 		  " " BAREWAVE " " RUN "%s 2>&1 >%s/out",

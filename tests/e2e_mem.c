@@ -14,7 +14,7 @@ static void setup(void)
 	shell_setup();
 }
 
-TestSuite(mem, .init = setup, .fini = shell_teardown, .timeout = 240);
+TestSuite(mem, .init = setup, .fini = shell_teardown, .timeout = 600);
 
 static json_t *json_of(const struct result *r)
 {
@@ -238,13 +238,12 @@ Test(mem, a_process_of_somebody_else)
 /* The ledger of a running process is read while it runs. */
 Test(mem, a_running_process)
 {
-	struct result r = shell(
-		"(" BAREWAVE " run --device=virt -m " DEMO " -p Once -n 400 >/dev/null 2>&1 & "
-		"echo $!; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep "
-		"0.1; " BAREWAVE
-		" mem --pid $! 2>/dev/null >%s/m && grep -q '^weights  *4751360' %s/m && "
-		"break; done; kill $!; cat %s/m) 2>/dev/null",
-		dir, dir, dir);
+	struct result r = shell("(" BAREWAVE " run --device=virt -m " DEMO
+				" -p Once -n 500 --ignore-eos >/dev/null 2>&1 & echo $!; "
+				"while kill -0 $!; do " BAREWAVE " mem --pid $! >%s/m && "
+				"grep -q '^weights  *4751360' %s/m && break; sleep 0.05; done; "
+				"kill $!; cat %s/m) 2>/dev/null",
+				dir, dir, dir);
 
 	cr_assert(strstr(r.out, "ledger of process") && strstr(r.out, "difference"), "%s", r.out);
 	cr_assert(strstr(r.out, "weights"), "%s", r.out);
@@ -269,15 +268,13 @@ static json_int_t of_owner(const json_t *ledger, const char *name)
  * in GTT, page tables in VRAM; and what was asked for as VRAM is in GTT. */
 Test(mem, the_virtual_kernel_seen_from_outside)
 {
-	struct result r = shell(BAREWAVE " run --device=virt -m " DEMO
-					 " -p Once -n 500 >/dev/null 2>&1 & p=$!; "
-					 "for i in $(seq 100); do sleep 0.1; " BAREWAVE
-					 " mem --pid $p --json >%s/j 2>/dev/null && "
-					 "grep -q '\"kfd_queues\": 1' %s/j && "
-					 "grep -q '\"owner\": \"signals\"' %s/j && break; done; "
-					 "sleep 0.2; " BAREWAVE " mem --pid $p >%s/t; " BAREWAVE
-					 " mem --pid $p --json; kill $p; wait $p 2>/dev/null",
-				dir, dir, dir, dir);
+	struct result r =
+		shell(BAREWAVE " run --device=virt -m " DEMO
+			       " -p Once -n 500 --ignore-eos --temp 0 >%s/out 2>&1 & p=$!; "
+			       "until grep -q 'Once upon' %s/out; do kill -0 $p || break; "
+			       "sleep 0.05; done; " BAREWAVE " mem --pid $p >%s/t; " BAREWAVE
+			       " mem --pid $p --json; kill $p; wait $p 2>/dev/null",
+		      dir, dir, dir);
 	json_t *j = json_of(&r), *k = json_object_get(j, "kernel"),
 	       *l = json_object_get(j, "ledger");
 	json_int_t tables;

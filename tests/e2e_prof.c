@@ -10,7 +10,7 @@
 
 #include "tests/shell.h"
 
-TestSuite(prof, .init = shell_setup, .fini = shell_teardown, .timeout = 120);
+TestSuite(prof, .init = shell_setup, .fini = shell_teardown, .timeout = 600);
 
 #define KERNELS "tests/data/bench-kernels/"
 #define VECADD                                                                                     \

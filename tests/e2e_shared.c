@@ -10,7 +10,7 @@
 	BAREWAVE " run -m data/demo/story-4m-q8_0.gguf -p 'Once upon a time' -n 24 --temp 0 "      \
 		 "2>/dev/null | head -1"
 
-TestSuite(shared, .init = shell_setup, .fini = shell_teardown, .timeout = 120);
+TestSuite(shared, .init = shell_setup, .fini = shell_teardown, .timeout = 600);
 
 static bool gone(const char *name)
 {
@@ -18,7 +18,7 @@ static bool gone(const char *name)
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	for (unsigned i = 0; i < 1000 && !access(path, F_OK); i++)
+	for (unsigned i = 0; i < 10000 && !access(path, F_OK); i++)
 		nanosleep(&nap, NULL);
 	return access(path, F_OK) != 0;
 }

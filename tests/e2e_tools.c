@@ -12,7 +12,7 @@
 #include "tests/benchdata.h"
 #include "tests/shell.h"
 
-TestSuite(tools, .init = shell_setup, .fini = shell_teardown, .timeout = 120);
+TestSuite(tools, .init = shell_setup, .fini = shell_teardown, .timeout = 600);
 
 /* ---- usage ---- */
 

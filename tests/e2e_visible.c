@@ -45,7 +45,7 @@ static void needed(void)
 				    "/dev/userfaultfd)");
 }
 
-TestSuite(visible, .init = shell_setup, .fini = shell_teardown, .timeout = 300);
+TestSuite(visible, .init = shell_setup, .fini = shell_teardown, .timeout = 600);
 
 /* The device's own report of one run; *address is what the client says it touched. */
 static json_t *run(const char *which, unsigned seed, char address[32])

@@ -63,7 +63,7 @@ static double distance(const char *gguf, const char *gold, const int32_t *ids, u
 
 static const char *const demo[] = {"story-4m-f16", "story-4m-q8_0", "story-4m-q4_k_m"};
 
-Test(ref, demo_logits_equal_the_float64_forward, .timeout = 120)
+Test(ref, demo_logits_equal_the_float64_forward, .timeout = 600)
 {
 	json_t *j = json_testdata("models/demo/prompts.json");
 	char gguf[128], gold[128];
@@ -95,7 +95,7 @@ Test(ref, demo_logits_equal_the_float64_forward, .timeout = 120)
 	json_decref(j);
 }
 
-Test(ref, random_models_of_every_type, .timeout = 120)
+Test(ref, random_models_of_every_type, .timeout = 600)
 {
 	json_t *j = json_testdata("models/tiny/manifest.json"), *m;
 	char gguf[256], gold[256];
@@ -134,7 +134,7 @@ Test(ref, random_models_of_every_type, .timeout = 120)
 	json_decref(j);
 }
 
-Test(ref, greedy_ids_equal_the_float64_forward, .timeout = 120)
+Test(ref, greedy_ids_equal_the_float64_forward, .timeout = 600)
 {
 	json_t *j = json_testdata("models/demo/greedy64.json");
 	size_t n_prompt, n_want;

@@ -76,7 +76,7 @@ static double distance(struct run *r, const char *gold, const int32_t *ids, uint
 
 static const char *const demo[] = {"story-4m-f16", "story-4m-q8_0", "story-4m-q4_k_m"};
 
-Test(engine, demo_logits_equal_the_float64_forward, .timeout = 300)
+Test(engine, demo_logits_equal_the_float64_forward, .timeout = 600)
 {
 	json_t *j = json_testdata("models/demo/prompts.json");
 	struct engine_opts o = {.n_ctx = 64, .all_logits = true};
@@ -112,7 +112,7 @@ Test(engine, demo_logits_equal_the_float64_forward, .timeout = 300)
 	json_decref(j);
 }
 
-Test(engine, random_models_of_every_type, .timeout = 300)
+Test(engine, random_models_of_every_type, .timeout = 600)
 {
 	json_t *j = json_testdata("models/tiny/manifest.json"), *m;
 	struct engine_opts o = {.n_ctx = 64, .all_logits = true};
@@ -218,7 +218,7 @@ static void check_greedy(const char *name, const struct engine_opts *o, uint32_t
 	json_decref(j);
 }
 
-Test(engine, greedy_ids_equal_the_float64_forward, .timeout = 300)
+Test(engine, greedy_ids_equal_the_float64_forward, .timeout = 600)
 {
 	struct engine_opts o = {.n_ctx = 128};
 
@@ -227,7 +227,7 @@ Test(engine, greedy_ids_equal_the_float64_forward, .timeout = 300)
 }
 
 /* Steps of a batch that is not 16, and a batch of one. */
-Test(engine, batch_size_does_not_matter, .timeout = 120)
+Test(engine, batch_size_does_not_matter, .timeout = 600)
 {
 	struct engine_opts o = {.n_ctx = 128, .batch = 5};
 
@@ -236,7 +236,7 @@ Test(engine, batch_size_does_not_matter, .timeout = 120)
 	check_greedy(demo[1], &o, 16, 0);
 }
 
-Test(engine, disabled_kernels_fall_back_to_the_cpu, .timeout = 300)
+Test(engine, disabled_kernels_fall_back_to_the_cpu, .timeout = 600)
 {
 	static const struct {
 		const char *name[3];
@@ -261,7 +261,7 @@ Test(engine, disabled_kernels_fall_back_to_the_cpu, .timeout = 300)
 
 /* ---- footprint ------------------------------------------------------------------------------ */
 
-Test(engine, ledger_equals_the_plan, .timeout = 60)
+Test(engine, ledger_equals_the_plan, .timeout = 300)
 {
 	static const char *const some[] = {"matmul_q4_k", "embed"};
 	struct engine_opts o = {.n_ctx = 96, .all_logits = true};
@@ -303,7 +303,7 @@ Test(engine, ledger_equals_the_plan, .timeout = 60)
 /* ---- what goes wrong ---------------------------------------------------------------------------
  */
 
-Test(engine, bad_steps_are_refused_and_run_nothing, .timeout = 60)
+Test(engine, bad_steps_are_refused_and_run_nothing, .timeout = 300)
 {
 	struct engine_opts o = {.n_ctx = 32, .batch = 16};
 	const float *logits = NULL;
@@ -405,7 +405,7 @@ static void remove_dir(const char *dir)
 }
 
 /* Kernels that do nothing must be noticed, and kernels from a folder must be the ones that run. */
-Test(engine, kernels_from_a_folder, .timeout = 120)
+Test(engine, kernels_from_a_folder, .timeout = 600)
 {
 	char dir[] = "/tmp/barewave-kernels-XXXXXX";
 	struct engine_opts o = {.kernels_dir = dir};
@@ -448,7 +448,7 @@ static void *file_image(const char *path, size_t *n)
 }
 
 /* One weight that is no number, and no logits come out. */
-Test(engine, nan_in_the_logits_is_an_error, .timeout = 60)
+Test(engine, nan_in_the_logits_is_an_error, .timeout = 300)
 {
 	struct engine_opts o = {.n_ctx = 32};
 	const float *logits = NULL;

@@ -258,7 +258,7 @@ static int run(void (*fn)(void))
 
 #define IN_CHILD(name)                                                                             \
 	static void name##_body(void);                                                             \
-	Test(virt_exec, name, .timeout = 60)                                                       \
+	Test(virt_exec, name, .timeout = 300)                                                      \
 	{                                                                                          \
 		cr_assert_eq(run(name##_body), 0);                                                 \
 	}                                                                                          \

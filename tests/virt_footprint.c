@@ -390,12 +390,12 @@ static void churn(bool fragmented)
 		  (long long)kern.vram_off);
 }
 
-Test(footprint, page_tables_of_an_unbroken_machine, .timeout = 120)
+Test(footprint, page_tables_of_an_unbroken_machine, .timeout = 600)
 {
 	churn(false);
 }
 
-Test(footprint, page_tables_of_a_fragmented_machine, .timeout = 120)
+Test(footprint, page_tables_of_a_fragmented_machine, .timeout = 600)
 {
 	churn(true);
 }
@@ -429,7 +429,7 @@ ParameterizedTestParameters(footprint, demo)
 	return cr_make_param_array(struct job, jobs, sizeof(jobs) / sizeof(jobs[0]));
 }
 
-ParameterizedTest(struct job *j, footprint, demo, .timeout = 300)
+ParameterizedTest(struct job *j, footprint, demo, .timeout = 900)
 {
 	run(j);
 }

@@ -56,7 +56,7 @@ static float *run(const struct engine_opts *o, uint64_t *total)
 	return out;
 }
 
-Test(residency, any_number_of_blocks_in_turn, .timeout = 120)
+Test(residency, any_number_of_blocks_in_turn, .timeout = 600)
 {
 	uint64_t total, before = 0;
 	size_t bytes;
@@ -78,7 +78,7 @@ Test(residency, any_number_of_blocks_in_turn, .timeout = 120)
 	close_all();
 }
 
-Test(residency, any_way_from_the_file, .timeout = 120)
+Test(residency, any_way_from_the_file, .timeout = 600)
 {
 	uint64_t total;
 	size_t bytes;
@@ -107,7 +107,7 @@ Test(residency, any_way_from_the_file, .timeout = 120)
 
 /* The file is needed as long as the engine lives. Where it becomes shorter the step says so, however it
  * is read; nothing else breaks. */
-Test(residency, a_file_that_becomes_shorter, .timeout = 60)
+Test(residency, a_file_that_becomes_shorter, .timeout = 300)
 {
 	for (int source = 0; source < 2; source++) {
 		char path[] = "/tmp/barewave-turn-XXXXXX", cmd[128];
@@ -137,7 +137,7 @@ Test(residency, a_file_that_becomes_shorter, .timeout = 60)
 
 /* A file that is replaced stays in use where it is mapped; where it is opened anew, what has its name by
  * then is not taken for it. */
-Test(residency, a_file_that_is_replaced, .timeout = 60)
+Test(residency, a_file_that_is_replaced, .timeout = 300)
 {
 	for (int source = 0; source < 2; source++) {
 		char path[] = "/tmp/barewave-turn-XXXXXX", cmd[256];

@@ -209,7 +209,7 @@ static bool measure(bool planted, struct counts *c, struct counts *said)
 	return true;
 }
 
-Test(steady, a_decode_step_enters_the_kernel_only_to_wait, .timeout = 120)
+Test(steady, a_decode_step_enters_the_kernel_only_to_wait, .timeout = 600)
 {
 	struct counts c = {0}, said = {0}, more = {0}, more_said = {0};
 
@@ -250,7 +250,7 @@ static bool userfaultfd_refused(void)
 	return fd < 0;
 }
 
-Test(steady, waiting_costs_no_cpu, .timeout = 120)
+Test(steady, waiting_costs_no_cpu, .timeout = 600)
 {
 	double bar = userfaultfd_refused() ? 0.05 : 0.01;
 	struct bw_device dev;
@@ -358,7 +358,7 @@ static double ready(struct bw_device *dev, const char *path, uint64_t *weights, 
 	return t;
 }
 
-Test(steady, load_time_and_host_memory, .timeout = 120)
+Test(steady, load_time_and_host_memory, .timeout = 600)
 {
 	char path[] = "/tmp/barewave-load-XXXXXX", cmd[256];
 	double base = 1e9, load = 1e9;

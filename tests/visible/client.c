@@ -131,7 +131,7 @@ static void submit(bool acquire, bool release)
 
 static void wait_for_it(void)
 {
-	check(signal_wait(V.dev.queue, V.done, 1, 10000000000u, NULL), "wait");
+	check(signal_wait(V.dev.queue, V.done, 1, 100000000000u, NULL), "wait");
 }
 
 /* Between nothing and long after the device is done. */
@@ -184,7 +184,7 @@ static const void *right_index(void)
 static const void *right_copy(void)
 {
 	check(sdma_copy(V.sdma, bo_va(V.c), bo_va(V.a), WORDS * 4), "copy");
-	check(sdma_wait(V.sdma, sdma_submit(V.sdma), 10000000000u, NULL, 0), "copy");
+	check(sdma_wait(V.sdma, sdma_submit(V.sdma), 100000000000u, NULL, 0), "copy");
 	if (look(&host(V.c)[V.word]) != (float)V.word)
 		exit(4);
 	put(&host(V.a)[V.word], 2);
@@ -210,7 +210,7 @@ static const void *read_beside(void)
 	check(sdma_submit(V.sdma) < 0 ? -1 : 0, "copy");
 	dally();
 	look(host(V.c));
-	check(sdma_wait(V.sdma, 1, 10000000000u, NULL, 0), "copy");
+	check(sdma_wait(V.sdma, 1, 100000000000u, NULL, 0), "copy");
 	return NULL;
 }
 
@@ -244,7 +244,7 @@ static const void *early_read_copy(void)
 	n = sdma_submit(V.sdma);
 	dally();
 	look(&host(V.c)[V.word]);
-	check(sdma_wait(V.sdma, n, 10000000000u, NULL, 0), "copy");
+	check(sdma_wait(V.sdma, n, 100000000000u, NULL, 0), "copy");
 	return &host(V.c)[V.word];
 }
 

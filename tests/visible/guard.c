@@ -166,7 +166,7 @@ static void demo(void *arg)
 	fprintf(stderr, "done\n");
 }
 
-Test(guard, the_engine_keeps_its_own_rules, .timeout = 60)
+Test(guard, the_engine_keeps_its_own_rules, .timeout = 300)
 {
 	char said[1024];
 
