@@ -139,8 +139,9 @@ Test(visible, planted_mistakes_are_found_by_name)
 
 Test(visible, correct_clients_are_not_accused)
 {
-	static const char *const right[] = {"right",      "right-uncached", "right-index",
-					    "right-copy", "right-beside",   "no-release-uncached"};
+	static const char *const right[] = {
+		"right",         "right-uncached", "right-index",        "right-copy",
+		"right-counter", "right-beside",   "no-release-uncached"};
 	unsigned runs = 0;
 	char address[32];
 

@@ -33,6 +33,9 @@ void check_finish(void);
 /* [addr, addr + len) of the client now shows the pool's memfd from pool_off on. */
 void check_mapped(uint64_t addr, uint64_t len, uint64_t pool_off);
 void check_unmapped(uint64_t addr, uint64_t len);
+/* The kernel side reads what the client has at addr, past its mappings: a page that opens for it is open
+ * to the client too, who may see there what nobody sees it look at. False: it is none of theirs. */
+bool check_read(uint64_t addr, void *to, size_t n);
 
 /* ---- submission ---------------------------------------------------------- */
 

@@ -445,6 +445,20 @@ void check_mapped(uint64_t addr, uint64_t len, uint64_t pool_off)
 	pthread_mutex_unlock(&check.lock);
 }
 
+bool check_read(uint64_t addr, void *to, size_t n)
+{
+	const struct check_region *r;
+	bool ours;
+
+	pthread_mutex_lock(&check.lock);
+	r = region_at(addr);
+	ours = r && r->watched && n <= r->addr + r->size - addr;
+	if (ours)
+		memcpy(to, check.alias + r->off + (addr - r->addr), n);
+	pthread_mutex_unlock(&check.lock);
+	return ours;
+}
+
 /* Takes [addr, addr + len) out of region i, which stays in up to two parts. */
 static void cut(size_t i, uint64_t addr, uint64_t len)
 {

@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "check/check.h"
 #include "vm/rawsys.h"
 
 /* x86-64 TASK_SIZE_MAX: the last page of the lower half is not usable. */
@@ -62,6 +63,8 @@ static int copy(bool to_user, uint64_t user, void *kernel, size_t n)
 		return 0;
 	if (!user_range_ok(user, n))
 		return -EFAULT;
+	if (check_on && !to_user && check_read(user, kernel, n))
+		return 0;
 	if (!atomic_load_explicit(&denied, memory_order_relaxed)) {
 		r = to_user ? process_vm_writev(getpid(), &local, 1, &remote, 1, 0)
 			    : process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
