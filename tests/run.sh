@@ -19,7 +19,7 @@ run() { # name, command...
 	shift
 	out=$log/$name.txt
 	start=$(date +%s)
-	timeout -k 10 1200 "$@" >"$out" 2>&1
+	timeout -k 10 3600 "$@" >"$out" 2>&1
 	rc=$?
 	# Criterion's synthesis line: Tested: N | Passing: N | Failing: N | Crashing: N
 	set -- $(sed 's/\x1b\[[0-9;]*m//g' "$out" | grep -a 'Synthesis:' | tail -1 | grep -o '[0-9]\+')
