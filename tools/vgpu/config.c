@@ -37,8 +37,9 @@ static bool own_field(const void *field)
 	return field == &vgpu_config.isa || field == &vgpu_config.workers ||
 	       field == &vgpu_config.jit || field == &vgpu_config.seed ||
 	       field == &vgpu_config.deterministic || field == &vgpu_config.evict_ms ||
-	       field == &vgpu_config.hang_queue || field == &vgpu_config.check_visibility ||
-	       field == &vgpu_config.delay || field == &vgpu_config.waits;
+	       field == &vgpu_config.lockup_ms || field == &vgpu_config.hang_queue ||
+	       field == &vgpu_config.check_visibility || field == &vgpu_config.delay ||
+	       field == &vgpu_config.waits;
 }
 
 enum key_kind {
@@ -86,6 +87,7 @@ static const struct key {
 	FIELD("hang", KEY_HANG, hang_queue, 0, 1023),
 	FIELD("gpu_recovery", KEY_BOOL, gpu_recovery, 0, 1),
 	FIELD("check", KEY_CHECK, check_visibility, 0, 1),
+	FIELD("lockup_ms", KEY_U32, lockup_ms, 0, 1000000),
 	FIELD("evict_ms", KEY_U32, evict_ms, 0, 1000000),
 };
 

@@ -32,6 +32,7 @@ struct vgpu_config {
 	uint32_t pci_bus;      /* 0xc5: the device is 0000:c5:00.0 */
 	uint32_t subsystem;    /* subsystem vendor | subsystem device << 16 */
 	uint32_t render_minor; /* 128 */
+	uint32_t lockup_ms;    /* amdgpu.lockup_timeout for all rings; 0: the driver's own */
 	uint32_t evict_ms; /* another client of the memory evicts the process so often; 0: never */
 	uint32_t hang_queue;   /* hang = queue:N; MES cannot take queues of that id off. ~0: none */
 	bool gpu_recovery;     /* false: amdgpu.gpu_recovery=0, a hung GPU stays hung */

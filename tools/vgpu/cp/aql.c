@@ -225,7 +225,7 @@ void cp_dispatch_complete(struct cp_dispatch *d)
 
 	d->active = false;
 	q->in_flight--;
-	if (check_on)
+	if (check_on && d->check)
 		check_complete(d->check, d->release_system);
 	/* Release: every store of the dispatch precedes its completion. Pairs with the waiter's
 	 * acquire load of the signal. */

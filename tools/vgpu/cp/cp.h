@@ -112,6 +112,44 @@ unsigned cp_queue_waves(struct cp_queue *q);
 /* Errors of this queue's packets and waves that the log describes. */
 unsigned cp_queue_reports(const struct cp_queue *q);
 
+/* ---- rings of the driver's own (ring.c) ----------------------------------- */
+
+/* Addresses are the client's; a buffer without dwords is none. */
+struct cp_ib {
+	uint64_t va;
+	uint32_t dwords;
+};
+/* Indirect buffers that are executed one after the other in one address space. The memory is the
+ * caller's, who leaves it alone until it comes back from cp_ring_reap(), or until it is taken off. */
+struct cp_job {
+	struct cp_job *next;
+	struct vm *vm;
+	uint32_t number; /* queue_id of its interrupts */
+	const struct cp_ib *ib;
+	unsigned n_ibs;
+	uint64_t *fence; /* written behind all of the job's waves, as the device sees it; or NULL */
+	uint64_t fence_value;
+	/* the ring's */
+	unsigned at;
+	bool begun;
+};
+
+/* A ring of mqd's type (CP_PM4 or CP_SDMA) and priority, for good. It needs no place among KFD's
+ * queues: its own was taken before those were counted. */
+int cp_ring_create(const struct cp_mqd *mqd, const char *name, struct cp_queue **out);
+void cp_ring_submit(struct cp_queue *q, struct cp_job *job);
+/* A job that is through, oldest first, or NULL. CP_IRQ_RING says that there may be one. */
+struct cp_job *cp_ring_reap(struct cp_queue *q);
+/* Ends all waves of the ring, and lets the packet processor go on. False: it stands, because of what it
+ * cannot do or because it waits for memory to change. */
+bool cp_ring_kill_waves(struct cp_queue *q);
+/* What a reset does: jobs that are not through are the caller's again, and nothing runs until
+ * cp_ring_start(). */
+void cp_ring_stop(struct cp_queue *q);
+void cp_ring_start(struct cp_queue *q);
+/* The same for the jobs of one address space; the others go on. */
+void cp_ring_drop(struct cp_queue *q, const struct vm *vm);
+
 /* On a shared device: somebody waits for a place, or has got one. */
 void cp_mes_look(void);
 
@@ -121,11 +159,13 @@ enum cp_irq_kind {
 	CP_IRQ_EVENT, /* end of pipe, s_sendmsg(INTERRUPT), SDMA trap: event id */
 	CP_IRQ_VM_FAULT,
 	CP_IRQ_QUEUE_ERROR, /* packet or wave exception: code = KFD exception code (EC_*) */
+	CP_IRQ_RING,        /* a job of a ring is through */
 };
 
 struct cp_irq {
 	enum cp_irq_kind kind;
 	void *process;
+	struct cp_queue *ring; /* of the driver's own; then there is no process */
 	uint32_t queue_id;
 	uint32_t event_id;     /* EVENT */
 	uint32_t code;         /* QUEUE_ERROR */

@@ -64,8 +64,11 @@ unsigned cp_pollers(void)
 
 bool cp_doorbell_take(struct cp_queue *q)
 {
-	uint64_t *slot = cp_doorbell_slot(q->db, q->mqd.doorbell);
+	uint64_t *slot;
 
+	if (q->ring) /* the driver's own, which says so */
+		return false;
+	slot = cp_doorbell_slot(q->db, q->mqd.doorbell);
 	if (__atomic_load_n(slot, __ATOMIC_RELAXED) == CP_DOORBELL_IDLE)
 		return false;
 	/* Acquire: pairs with the client's release of packet and write pointer before it rang. */
@@ -76,6 +79,10 @@ void cp_queue_run(struct cp_queue *q)
 {
 	if (!q->resident || q->failed)
 		return;
+	if (q->ring) {
+		cp_ring_run(q);
+		return;
+	}
 	if (cp_doorbell_take(q))
 		q->rung = true;
 	switch (q->mqd.type) {
@@ -165,6 +172,8 @@ static void rung_checked(void)
 	for (struct cp_queue *q = E.list; q; q = q->link) {
 		uint64_t wptr;
 
+		if (q->ring)
+			continue;
 		pthread_mutex_lock(&q->lock);
 		if (!vm_load64(&q->port, q->mqd.wptr, &wptr))
 			check_submitted(&q->check, wptr);
@@ -173,7 +182,8 @@ static void rung_checked(void)
 	cp_watch_drain();
 	while (!landed && cp_now() - start < patience) {
 		for (struct cp_queue *q = E.list; q && !landed; q = q->link)
-			landed = __atomic_load_n(cp_doorbell_slot(q->db, q->mqd.doorbell),
+			landed = !q->ring &&
+				 __atomic_load_n(cp_doorbell_slot(q->db, q->mqd.doorbell),
 						 __ATOMIC_RELAXED) != CP_DOORBELL_IDLE;
 		raw_nap(&tries);
 	}

@@ -109,6 +109,16 @@ struct cp_window {
 	bool used, done;
 };
 
+/* What a ring of the driver's own has besides (ring.c), under the queue's lock. */
+struct cp_ring {
+	const char *name;
+	struct cp_job *jobs, **tail; /* the first is being executed */
+	struct cp_job *over, **over_tail;
+	uint32_t number; /* of the job that began last */
+	bool open;       /* SDMA: in the middle of a buffer */
+	bool stuck;      /* the packet processor has met what it cannot do */
+};
+
 struct cp_queue {
 	pthread_mutex_t lock;
 	struct cp_queue *link; /* engine's list of all queues */
@@ -149,6 +159,7 @@ struct cp_queue {
 	uint32_t mes_id; /* shared device: what the daemon calls it */
 	/* PM4: shader registers and where the packet stream stands */
 	struct cp_pm4 *pm4;
+	struct cp_ring *ring; /* NULL: KFD's queue */
 };
 
 /* What a dispatch takes from its queue: the handler, the apertures, a debugger's wishes. */
@@ -207,6 +218,13 @@ void cp_pm4_run(struct cp_queue *q);
  * waits, call again with the same words, or the queue has failed. */
 bool cp_pm4_ib(struct cp_queue *q, const uint32_t words[4]);
 void cp_sdma_run(struct cp_queue *q);
+/* Executes a buffer of a ring's job. False: it waits, call again with the same, or has failed. */
+bool cp_pm4_buffer(struct cp_queue *q, uint64_t va, uint32_t dwords);
+bool cp_sdma_buffer(struct cp_queue *q, uint64_t va, uint32_t dwords);
+void cp_pm4_forget(struct cp_queue *q); /* registers and where it stands */
+
+/* ---- ring.c */
+void cp_ring_run(struct cp_queue *q); /* q->lock held */
 
 /* ---- dispatch.c */
 struct cp_packet { /* hsa_kernel_dispatch_packet_t */

@@ -15,6 +15,7 @@ static struct {
 	uint64_t in, out;   /* all that ever were posted, and taken out: what lies between waits */
 	bool open, serving; /* serving: what was taken out last is not over */
 	uint64_t lost;
+	bool rings; /* a CP_IRQ_RING was among what was lost */
 } R = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.some = PTHREAD_COND_INITIALIZER,
@@ -30,6 +31,9 @@ void cp_irq_post(const struct cp_irq *irq)
 		 * (kfd_interrupt.c: "Interrupt ring overflow, dropping interrupt"). */
 		if (!R.lost++)
 			vgpu_log("amdgpu: Interrupt ring overflow, dropping interrupt");
+		/* A fence that nobody was told of is found by the driver's fallback timer
+		 * (amdgpu_fence.c); here by whoever empties the ring. */
+		R.rings |= irq->kind == CP_IRQ_RING;
 	} else {
 		R.ring[R.in++ % DEPTH] = *irq;
 		pthread_cond_signal(&R.some);
@@ -44,10 +48,14 @@ bool cp_irq_next(struct cp_irq *out)
 	pthread_mutex_lock(&R.lock);
 	R.serving = false;
 	pthread_cond_broadcast(&R.served);
-	while (R.in == R.out && R.open)
+	while (R.in == R.out && !R.rings && R.open)
 		pthread_cond_wait(&R.some, &R.lock);
 	if (R.in != R.out) {
 		*out = R.ring[R.out++ % DEPTH];
+		R.serving = got = true;
+	} else if (R.rings) {
+		*out = (struct cp_irq){.kind = CP_IRQ_RING};
+		R.rings = false;
 		R.serving = got = true;
 	}
 	pthread_mutex_unlock(&R.lock);
@@ -102,7 +110,7 @@ void cp_irq_reset(void)
 	pthread_mutex_init(&R.lock, NULL);
 	pthread_cond_init(&R.some, NULL);
 	pthread_cond_init(&R.served, NULL);
-	R.serving = false;
+	R.serving = R.rings = false;
 	R.in = R.out = 0;
 	R.open = true;
 	R.lost = 0;

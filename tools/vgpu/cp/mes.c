@@ -256,7 +256,7 @@ void cp_mes_add(struct cp_queue *q)
 {
 	int hqd, vmid;
 
-	if (q->mqd.type == CP_SDMA) {
+	if (q->mqd.type == CP_SDMA || q->ring) {
 		go_on(q);
 		return;
 	}

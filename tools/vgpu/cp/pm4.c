@@ -4,6 +4,7 @@
  * addresses (gc_11_0_0_offset.h, COMPUTE_* from 0x2e00).
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +50,7 @@ struct cp_pm4 {
 	uint32_t sh[SH_COUNT];
 	/* Indirect buffers being executed: where each goes on. */
 	unsigned depth;
-	bool vendor; /* an AQL vendor packet's buffer is under way */
+	bool vendor; /* a buffer from elsewhere, an AQL vendor packet's or a job's, is under way */
 	bool again;  /* the packet was begun before, and waited */
 	struct {
 		uint64_t va;
@@ -352,6 +353,27 @@ bool cp_pm4_ib(struct cp_queue *q, const uint32_t words[4])
 		return false;
 	m->vendor = false;
 	return true;
+}
+
+bool cp_pm4_buffer(struct cp_queue *q, uint64_t va, uint32_t dwords)
+{
+	struct cp_pm4 *m = q->pm4;
+
+	if (!m->vendor) {
+		m->depth = 1;
+		m->ib[0].va = va & ~3ull;
+		m->ib[0].left = dwords;
+		m->vendor = true;
+	}
+	if (indirect(q) != NEXT)
+		return false;
+	m->vendor = false;
+	return true;
+}
+
+void cp_pm4_forget(struct cp_queue *q)
+{
+	memset(q->pm4, 0, offsetof(struct cp_pm4, packet));
 }
 
 void cp_pm4_run(struct cp_queue *q)

@@ -179,12 +179,19 @@ unsigned cp_queue_waves(struct cp_queue *q)
 
 /* ---- errors -------------------------------------------------------------- */
 
+/* Whose interrupt it is: of a ring, which job's, because the next one may have begun when it is served. */
+static uint32_t irq_number(const struct cp_queue *q)
+{
+	return q->ring ? q->ring->number : q->mqd.queue_id;
+}
+
 void cp_event(struct cp_queue *q, uint32_t event_id)
 {
 	struct cp_irq irq = {
 		.kind = CP_IRQ_EVENT,
 		.process = q->mqd.process,
-		.queue_id = q->mqd.queue_id,
+		.ring = q->ring ? q : NULL,
+		.queue_id = irq_number(q),
 		.event_id = event_id,
 	};
 
@@ -198,10 +205,16 @@ void cp_event(struct cp_queue *q, uint32_t event_id)
  * and not by who serves the interrupt: a client that sees the error in memory may be gone by then. */
 void cp_queue_say(struct cp_queue *q, const char *text)
 {
-	if (__atomic_fetch_add(&q->reports, 1, __ATOMIC_RELAXED))
-		vgpu_log("queue %u: %s", q->mqd.queue_id, text);
+	char name[32];
+
+	if (q->ring)
+		snprintf(name, sizeof(name), "ring %s", q->ring->name);
 	else
-		vgpu_report("queue %u: %s", q->mqd.queue_id, text);
+		snprintf(name, sizeof(name), "queue %u", q->mqd.queue_id);
+	if (__atomic_fetch_add(&q->reports, 1, __ATOMIC_RELAXED))
+		vgpu_log("%s: %s", name, text);
+	else
+		vgpu_report("%s: %s", name, text);
 }
 
 unsigned cp_queue_reports(const struct cp_queue *q)
@@ -214,7 +227,8 @@ void cp_queue_fault(struct cp_queue *q, const struct vm_fault *f, const char *fm
 	struct cp_irq irq = {
 		.kind = CP_IRQ_VM_FAULT,
 		.process = q->mqd.process,
-		.queue_id = q->mqd.queue_id,
+		.ring = q->ring ? q : NULL,
+		.queue_id = irq_number(q),
 		.fault = *f,
 	};
 	va_list ap;
@@ -244,7 +258,7 @@ bool cp_queue_more(struct cp_queue *q)
 
 	if (q->next != q->wptr)
 		return true;
-	if (!q->rung)
+	if (!q->rung || q->ring)
 		return false;
 	q->rung = false;
 	/* Acquire: pairs with the client's release store before its ring. */
@@ -264,7 +278,8 @@ void cp_queue_fail(struct cp_queue *q, unsigned ec, uint64_t inactive, const cha
 	struct cp_irq irq = {
 		.kind = CP_IRQ_QUEUE_ERROR,
 		.process = q->mqd.process,
-		.queue_id = q->mqd.queue_id,
+		.ring = q->ring ? q : NULL,
+		.queue_id = irq_number(q),
 		.code = ec,
 	};
 	va_list ap;

@@ -200,7 +200,7 @@ static enum step perform(struct cp_queue *q, const uint32_t *w, unsigned n)
 	uint32_t work;
 	enum step r;
 
-	if (!check_on || (op != SDMA_COPY && op != SDMA_WRITE && op != SDMA_CONST_FILL))
+	if (!check_on || q->ring || (op != SDMA_COPY && op != SDMA_WRITE && op != SDMA_CONST_FILL))
 		return execute(q, w, n);
 	work = check_begin(&q->check, &l);
 	check_enter(work);
@@ -248,7 +248,7 @@ void cp_sdma_run(struct cp_queue *q)
 			return;
 		if (op == SDMA_POLL_REGMEM)
 			CP_COUNT(packets, 1);
-		if (vm_store64(&q->port, q->mqd.rptr, q->next + 4ul * n)) {
+		if (!q->ring && vm_store64(&q->port, q->mqd.rptr, q->next + 4ul * n)) {
 			fault(q, "read pointer");
 			return;
 		}
@@ -257,4 +257,23 @@ void cp_sdma_run(struct cp_queue *q)
 		q->next += 4ul * n;
 		q->rptr = q->next;
 	}
+}
+
+/* A buffer is a ring that is full once. */
+bool cp_sdma_buffer(struct cp_queue *q, uint64_t va, uint32_t dwords)
+{
+	struct cp_ring *r = q->ring;
+
+	if (!r->open) {
+		q->mqd.ring = gva(va);
+		q->mqd.ring_bytes = dwords * 4;
+		q->next = q->rptr = 0;
+		q->wptr = q->mqd.ring_bytes;
+		r->open = true;
+	}
+	cp_sdma_run(q);
+	if (q->failed || q->next != q->wptr)
+		return false;
+	r->open = false;
+	return true;
 }

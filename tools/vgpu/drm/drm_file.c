@@ -15,6 +15,8 @@
 #include "info.h"
 #include "kfd/vkfd.h"
 #include "share/share.h"
+#include "submit.h"
+#include "syncobj.h"
 
 #ifndef AMDGPU_GEM_CREATE_GFX12_DCC
 #define AMDGPU_GEM_CREATE_GFX12_DCC (1 << 16)
@@ -98,6 +100,8 @@ void drm_inherited(struct drm_file *f)
 		goto out;
 	pthread_mutex_init(&f->lock, NULL);
 	f->vas = NULL;
+	/* Contexts and what goes with them stay the parent's. */
+	memset(&f->sub, 0, sizeof(f->sub));
 	for (uint32_t i = 0; i < f->handles.n; i++) {
 		struct gem *old = f->handles.slot[i], *g = old ? gem_inherited(old) : NULL;
 
@@ -226,6 +230,7 @@ void drm_put(struct drm_file *f)
 	/* Inherited over a fork: what it holds is the parent's. */
 	if (f->mm != vgpu_mm_generation())
 		return;
+	drm_submissions_close(f);
 	while (f->vas)
 		drm_va_remove(f, f->vas);
 	for (uint32_t i = 0; i < f->handles.n; i++) {
@@ -271,7 +276,7 @@ static struct gem *lookup_shared(struct drm_file *f, uint32_t handle)
 	return g;
 }
 
-static struct gem *lookup(struct drm_file *f, uint32_t handle)
+struct gem *drm_gem_find(struct drm_file *f, uint32_t handle)
 {
 	if (!handle)
 		return NULL;
@@ -369,7 +374,7 @@ static long prime_export(struct drm_file *f, struct drm_prime_handle *a)
 	int fd = -ENOENT;
 
 	pthread_mutex_lock(&f->lock);
-	g = lookup(f, a->handle);
+	g = drm_gem_find(f, a->handle);
 	if (g)
 		gem_ref(g);
 	pthread_mutex_unlock(&f->lock);
@@ -414,7 +419,7 @@ out:
 
 static long metadata_ioctl(struct drm_file *f, struct drm_amdgpu_gem_metadata *a)
 {
-	struct gem *g = lookup(f, a->handle);
+	struct gem *g = drm_gem_find(f, a->handle);
 
 	if (!g)
 		return -ENOENT;
@@ -441,7 +446,7 @@ static long metadata_ioctl(struct drm_file *f, struct drm_amdgpu_gem_metadata *a
 
 static long gem_op_ioctl(struct drm_file *f, struct drm_amdgpu_gem_op *a)
 {
-	struct gem *g = lookup(f, a->handle);
+	struct gem *g = drm_gem_find(f, a->handle);
 	struct drm_amdgpu_gem_create_in info;
 
 	if (!g)
@@ -463,6 +468,44 @@ static long gem_op_ioctl(struct drm_file *f, struct drm_amdgpu_gem_op *a)
 			    : g->cpu_access ? AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED
 					    : 0;
 	return user_write(a->value, &info, sizeof(info));
+}
+
+/* Waits for the jobs that use it. */
+static long wait_idle(struct drm_file *f, union drm_amdgpu_gem_wait_idle *a)
+{
+	uint64_t deadline = drm_deadline(a->in.timeout, 0);
+	bool busy = false;
+	struct gem *g;
+	int err = 0;
+
+	pthread_mutex_lock(&f->lock);
+	g = drm_gem_find(f, a->in.handle);
+	if (g)
+		gem_ref(g);
+	pthread_mutex_unlock(&f->lock);
+	if (!g)
+		return -ENOENT;
+	drm_lock();
+	while (!err && (busy = gem_busy(g)))
+		err = drm_sleep(deadline);
+	drm_unlock();
+	gem_unref(g);
+	if (err && err != -ETIME)
+		return err;
+	memset(a, 0, sizeof(*a));
+	a->out.status = busy; /* no domain */
+	return 0;
+}
+
+/* amdgpu_vm_ioctl: a VMID of one's own, of which nothing is seen. */
+static long vm_ioctl(struct drm_file *f, const union drm_amdgpu_vm *a)
+{
+	if (a->in.flags)
+		return -EINVAL;
+	if (a->in.op != AMDGPU_VM_OP_RESERVE_VMID && a->in.op != AMDGPU_VM_OP_UNRESERVE_VMID)
+		return -EINVAL;
+	f->vmid_reserved = a->in.op == AMDGPU_VM_OP_RESERVE_VMID;
+	return 0;
 }
 
 /* ---- dispatch ------------------------------------------------------------- */
@@ -508,7 +551,7 @@ static long dispatch(struct drm_file *f, unsigned nr, void *a)
 		uint32_t handle = ((struct drm_gem_close *)a)->handle;
 
 		pthread_mutex_lock(&f->lock);
-		r = lookup(f, handle) ? 0 : -EINVAL;
+		r = drm_gem_find(f, handle) ? 0 : -EINVAL;
 		if (!r)
 			handle_remove(f, handle);
 		pthread_mutex_unlock(&f->lock);
@@ -527,7 +570,7 @@ static long dispatch(struct drm_file *f, unsigned nr, void *a)
 		struct gem *g;
 
 		pthread_mutex_lock(&f->lock);
-		g = lookup(f, m->in.handle);
+		g = drm_gem_find(f, m->in.handle);
 		r = !g ? -ENOENT
 		    : g->domain == GEM_PREEMPT || g->create_flags & AMDGPU_GEM_CREATE_NO_CPU_ACCESS
 			    ? -EPERM
@@ -546,7 +589,7 @@ static long dispatch(struct drm_file *f, unsigned nr, void *a)
 		return r;
 	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_VA:
 		pthread_mutex_lock(&f->lock);
-		r = drm_va_ioctl(f, a, lookup(f, ((struct drm_amdgpu_gem_va *)a)->handle));
+		r = drm_va_ioctl(f, a, drm_gem_find(f, ((struct drm_amdgpu_gem_va *)a)->handle));
 		pthread_mutex_unlock(&f->lock);
 		return r;
 	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_OP:
@@ -554,17 +597,27 @@ static long dispatch(struct drm_file *f, unsigned nr, void *a)
 		r = gem_op_ioctl(f, a);
 		pthread_mutex_unlock(&f->lock);
 		return r;
-	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_WAIT_IDLE: {
-		union drm_amdgpu_gem_wait_idle *w = a;
-
-		pthread_mutex_lock(&f->lock);
-		r = lookup(f, w->in.handle) ? 0 : -ENOENT;
-		pthread_mutex_unlock(&f->lock);
-		if (!r)
-			memset(w, 0, sizeof(*w)); /* idle, no domain */
-		return r;
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_WAIT_IDLE:
+		return wait_idle(f, a);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_CTX:
+		return drm_ctx_ioctl(f, a);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_BO_LIST:
+		return drm_bo_list_ioctl(f, a);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_CS:
+		return drm_cs_ioctl(f, a);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_WAIT_CS:
+		return drm_wait_cs_ioctl(f, a);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_WAIT_FENCES:
+		return drm_wait_fences_ioctl(f, a);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_FENCE_TO_HANDLE:
+		return drm_fence_to_handle_ioctl(f, a);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_VM:
+		return vm_ioctl(f, a);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_SCHED:
+		return -EACCES; /* for the display's master, who is nobody here */
 	}
-	}
+	if (drm_syncobj_size(nr))
+		return drm_syncobj_ioctl(f, nr, a);
 	return -EINVAL;
 }
 
@@ -597,8 +650,24 @@ static unsigned ksize(unsigned nr)
 		return sizeof(struct drm_amdgpu_gem_op);
 	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_WAIT_IDLE:
 		return sizeof(union drm_amdgpu_gem_wait_idle);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_CTX:
+		return sizeof(union drm_amdgpu_ctx);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_BO_LIST:
+		return sizeof(union drm_amdgpu_bo_list);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_CS:
+		return sizeof(union drm_amdgpu_cs);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_WAIT_CS:
+		return sizeof(union drm_amdgpu_wait_cs);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_WAIT_FENCES:
+		return sizeof(union drm_amdgpu_wait_fences);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_FENCE_TO_HANDLE:
+		return sizeof(union drm_amdgpu_fence_to_handle);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_VM:
+		return sizeof(union drm_amdgpu_vm);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_SCHED:
+		return sizeof(union drm_amdgpu_sched);
 	}
-	return 0;
+	return drm_syncobj_size(nr);
 }
 
 bool drm_has(unsigned nr)
@@ -709,5 +778,5 @@ int drm_fdinfo(struct drm_file *f, char *buf, size_t n)
 			       "drm-shared-cpu:\t0 KiB\n",
 			       K(s.vram_used), K(s.vram_used), K(s.gtt_used));
 #undef K
-	return at;
+	return at + drm_ctxs_fdinfo(f, buf + at, n - (size_t)at);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "drm/submit.h"
 #include "kfd/idr.h"
 #include "vm/vm.h"
 
@@ -29,7 +30,9 @@ struct drm_file {
 		unsigned perm;
 		enum vm_mtype mtype;
 		struct gem *gem;
-	} *vas; /* mappings made by GEM_VA */
+	} *vas;                     /* mappings made by GEM_VA */
+	struct drm_submissions sub; /* under drm_lock() */
+	bool vmid_reserved;
 	/* Last fault of this VM (INFO GPUVM_FAULT). */
 	uint64_t fault_addr;
 	uint32_t fault_status, fault_vmhub;
@@ -44,6 +47,8 @@ void drm_get(struct drm_file *f);
  * child's device, with its handles; the GPU mappings and the compute VM stay the parent's. */
 void drm_inherited(struct drm_file *f);
 void drm_put(struct drm_file *f);
+/* The object behind a GEM handle, or NULL. With the file's lock, as long as it is held. */
+struct gem *drm_gem_find(struct drm_file *f, uint32_t handle);
 bool drm_has(unsigned nr); /* an ioctl of this number is one of the device's */
 long drm_ioctl(struct drm_file *f, unsigned cmd, void *arg);
 

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 
 #include "carry.h"
+#include "fence.h"
 #include "kfd/vkfd.h"
 #include "share/share.h"
 #include "vm/rawsys.h"
@@ -220,10 +221,50 @@ void gem_unref(struct gem *g)
 		if (g->kfd_flags)
 			kfd_mem_unreserve(g->kfd_flags, g->size);
 	}
+	if (g->fences) {
+		drm_lock();
+		while (g->n_fences)
+			fence_put(g->fences[--g->n_fences]);
+		drm_unlock();
+		free(g->fences);
+	}
 	if (g->foreign)
 		rawsys2(SYS_munmap, g->bo->user_addr, g->size);
 	vm_bo_unref(g->bo);
 	free(g);
+}
+
+struct fence *gem_busy(struct gem *g)
+{
+	for (uint32_t i = 0; i < g->n_fences;) {
+		if (fence_signaled(g->fences[i])) {
+			fence_put(g->fences[i]);
+			g->fences[i] = g->fences[--g->n_fences];
+		} else {
+			i++;
+		}
+	}
+	return g->n_fences ? g->fences[0] : NULL;
+}
+
+int gem_add_fence(struct gem *g, struct fence *f)
+{
+	struct fence **all;
+
+	gem_busy(g);
+	for (uint32_t i = 0; i < g->n_fences; i++) {
+		if (g->fences[i]->context != f->context)
+			continue;
+		fence_put(g->fences[i]);
+		g->fences[i] = fence_get(f);
+		return 0;
+	}
+	all = realloc(g->fences, (g->n_fences + 1) * sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	g->fences = all;
+	all[g->n_fences++] = fence_get(f);
+	return 0;
 }
 
 uint64_t gem_mmap_offset(struct gem *g)

@@ -12,6 +12,7 @@
 #include "vm/vm.h"
 
 struct drm_file;
+struct fence;
 
 /* amdgpu_drm.h AMDGPU_GEM_DOMAIN_* values, and what has no domain. */
 enum gem_domain {
@@ -43,6 +44,9 @@ struct gem {
 	uint64_t metadata_flags, tiling;
 	uint32_t metadata_size;
 	uint32_t metadata[64];
+	/* Jobs that use it, of each fence context the last (its dma_resv); drm_lock(). */
+	struct fence **fences;
+	uint32_t n_fences;
 	struct gem_allow {
 		struct drm_file *file;
 		uint32_t count;
@@ -79,6 +83,10 @@ struct gem *gem_by_offset(uint64_t offset, uint64_t *start);
  * buffer, with a reference; or NULL and the buffer is given back. */
 struct share_bo;
 struct gem *gem_import(const struct share_bo *b);
+/* A job that uses the object is under way. -ENOMEM. With drm_lock(), as is the next. */
+int gem_add_fence(struct gem *g, struct fence *f);
+/* One that has not signaled, or NULL; those that have are forgotten. */
+struct fence *gem_busy(struct gem *g);
 void gem_publish(struct gem *g); /* CPU access and metadata, for other processes */
 void gem_refresh(struct gem *g); /* metadata as other processes left it */
 void gem_used_by_queues(struct gem *g);

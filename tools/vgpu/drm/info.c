@@ -201,13 +201,17 @@ enum { HW_IP_TYPES = 10 }; /* of 6.12; up to VPE */
 
 /* Versions are those of the driver's blocks (gfx_v11_0_ip_block, sdma_v6_0_ip_block), the last word
  * that of the hardware. What is not here has no block: this device has no media engines. */
+/* Blocks, the rings that are in them, and which of those this device has: its GFX block has no graphics
+ * ring, as on parts that are for compute alone (adev->gfx.num_gfx_rings is 0 there). */
 static const struct hw_ip *hw_ip(uint32_t type)
 {
 	static const struct hw_ip none,
 		ips[] = {
-			[AMDGPU_HW_IP_GFX] = {11, 0, 0, 32, 32, 1, 0x0b0501},
-			[AMDGPU_HW_IP_COMPUTE] = {11, 0, 0, 32, 32, 0xf, 0x0b0501},
-			[AMDGPU_HW_IP_DMA] = {6, 0, 0, 256, 4, 1, 0x060101},
+			[AMDGPU_HW_IP_GFX] = {11, 0, 0, 32, 32, 0, 0x0b0501},
+			[AMDGPU_HW_IP_COMPUTE] = {11, 0, 0, 32, 32, (1u << DRM_COMPUTE_RINGS) - 1,
+						  0x0b0501},
+			[AMDGPU_HW_IP_DMA] = {6, 0, 0, 256, 4, (1u << DRM_SDMA_RINGS) - 1,
+					      0x060101},
 		};
 
 	return type < sizeof(ips) / sizeof(ips[0]) ? &ips[type] : type < HW_IP_TYPES ? &none : NULL;
@@ -252,7 +256,7 @@ long drm_info_ioctl(struct drm_file *f, struct drm_amdgpu_info *a)
 	case AMDGPU_INFO_HW_IP_COUNT:
 		/* Of a block that is not there there is no number. */
 		ip = hw_ip(a->query_hw_ip.type);
-		return ip && ip->rings ? reply32(a, 1) : -EINVAL;
+		return ip && ip->discovery ? reply32(a, 1) : -EINVAL;
 	case AMDGPU_INFO_TIMESTAMP:
 		return reply64(a, vgpu_clock_gpu());
 	case AMDGPU_INFO_FW_VERSION:

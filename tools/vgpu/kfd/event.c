@@ -602,7 +602,7 @@ static uint64_t timeout_ns(uint32_t ms)
 	return (ns + jiffy - 1) / jiffy * jiffy + jiffy;
 }
 
-long (*vgpu_sleep)(uint32_t *futex, uint32_t seen);
+long (*vgpu_sleep)(uint32_t *futex, uint32_t seen, uint64_t ns);
 
 /* What becomes of a sleep that a signal interrupts, as far as the client's handlers say. */
 enum restarts {
@@ -634,6 +634,11 @@ static enum restarts restarts(void)
 	return !with ? RESTARTS_NEVER : !without ? RESTARTS_ALWAYS : RESTARTS_MIXED;
 }
 
+bool vgpu_restarts(void)
+{
+	return restarts() == RESTARTS_ALWAYS;
+}
+
 /* Sleeps until something changed. Event lock held on entry and exit. -EINTR on a signal.
  *
  * A sleep with a time limit ends with every signal that has a handler; one without goes on by itself
@@ -650,7 +655,7 @@ static int wait_sleep(struct kfd_process *p, struct wait *wait, bool limit)
 		return 0;
 	pthread_mutex_unlock(&p->event_lock);
 	if (vgpu_sleep)
-		r = vgpu_sleep(&wait->futex, seen);
+		r = vgpu_sleep(&wait->futex, seen, UINT64_MAX);
 	else
 		r = rawsys6(SYS_futex, &wait->futex, FUTEX_WAIT_PRIVATE, seen, limit ? &hour : NULL,
 			    NULL, 0);

@@ -389,7 +389,7 @@ void smi_news(pid_t pid, int event, const char *text, size_t len);
 
 /* ---- reset (reset.c) ------------------------------------------------------ */
 
-enum kfd_reset_source { KFD_RESET_MES, KFD_RESET_USER };
+enum kfd_reset_source { KFD_RESET_MES, KFD_RESET_USER, KFD_RESET_JOB };
 /* MES did not take q off. Schedules the reset and returns -ETIMEDOUT, or resets q alone and returns
  * 0. Process lock held. */
 int kfd_hws_hang(struct kfd_queue *q);

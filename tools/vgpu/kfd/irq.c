@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "drm/drm_file.h"
+#include "drm/submit.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t thread;
@@ -141,6 +142,8 @@ static void serve(struct kfd_process *p, void *ctx)
 	case CP_IRQ_QUEUE_ERROR:
 		queue_error(p, irq);
 		break;
+	case CP_IRQ_RING: /* no process's */
+		break;
 	}
 }
 
@@ -150,7 +153,9 @@ static void *irq_main(void *arg)
 
 	(void)arg;
 	while (cp_irq_next(&irq)) {
-		if (irq.process)
+		if (irq.ring || irq.kind == CP_IRQ_RING)
+			drm_ring_irq(&irq);
+		else if (irq.process)
 			kfd_process_with(irq.process, serve, &irq);
 	}
 	return NULL;
@@ -178,6 +183,11 @@ int kfd_irq_start(void)
 out:
 	pthread_mutex_unlock(&lock);
 	return err;
+}
+
+int vgpu_device_start(void)
+{
+	return kfd_irq_start();
 }
 
 void kfd_irq_after_fork(void)

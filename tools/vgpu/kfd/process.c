@@ -44,6 +44,7 @@ static void reset_after_fork(void)
 	vgpu_changed_after_fork();
 	kfd_pressure_after_fork();
 	kfd_reset_after_fork();
+	drm_submissions_after_fork();
 	gem_after_fork();
 	kfd_contexts_after_fork();
 	kfd_shared_after_fork();

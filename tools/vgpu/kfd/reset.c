@@ -10,7 +10,9 @@
 #include "internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 
+#include "drm/submit.h"
 #include "share/share.h"
 
 /* MODE2 (soc21.c:soc21_asic_reset_method for this part). */
@@ -32,8 +34,10 @@ static bool scheduled; /* from the request on */
 static bool telling;   /* it is over, which not all of its messages say yet */
 static bool locked;    /* atomic: between pre- and post-reset */
 static enum kfd_reset_source source;
-static uint32_t resets; /* adev->gpu_reset_counter */
-static bool mes_dead;   /* atomic: it did not answer, and nobody may reset the GPU */
+static uint32_t resets;      /* adev->gpu_reset_counter, of all of it */
+static uint32_t ring_resets; /* atomic: and of single rings */
+static char hung_ring[32];   /* KFD_RESET_JOB: which */
+static bool mes_dead;        /* atomic: it did not answer, and nobody may reset the GPU */
 
 bool kfd_gpu_in_reset(void)
 {
@@ -82,6 +86,28 @@ static int schedule(enum kfd_reset_source why)
 	}
 	pthread_mutex_unlock(&lock);
 	return err;
+}
+
+uint32_t vgpu_resets(void)
+{
+	return __atomic_load_n(&resets, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&ring_resets, __ATOMIC_RELAXED);
+}
+
+void vgpu_ring_was_reset(void)
+{
+	__atomic_fetch_add(&ring_resets, 1, __ATOMIC_RELAXED);
+}
+
+bool vgpu_in_reset(void)
+{
+	return kfd_gpu_in_reset();
+}
+
+int vgpu_reset_for_job(const char *ring)
+{
+	snprintf(hung_ring, sizeof(hung_ring), "%s", ring);
+	return schedule(KFD_RESET_JOB);
 }
 
 int kfd_mes_silent(const char *msg)
@@ -156,13 +182,18 @@ static void reset_one(struct kfd_process *p, void *ctx)
 
 static void pre_reset(void)
 {
-	static const char *const cause[] = {"MES hang", "user trigger"};
+	static const char *const causes[] = {"MES hang", "user trigger", "job hang on ring:"};
+	char cause[64];
 
-	smi_reset(KFD_SMI_EVENT_GPU_PRE_RESET, cause[source]);
+	/* Another process's ring has no name here. */
+	snprintf(cause, sizeof(cause), "%s%s", causes[source],
+		 source == KFD_RESET_JOB ? hung_ring : "");
+	smi_reset(KFD_SMI_EVENT_GPU_PRE_RESET, cause);
 	pthread_mutex_lock(&suspending);
 	__atomic_store_n(&locked, true, __ATOMIC_RELEASE);
 	kfd_process_each(reset_one, NULL);
 	pthread_mutex_unlock(&suspending);
+	drm_rings_stop();
 	__atomic_store_n(&mes_dead, false, __ATOMIC_RELEASE);
 }
 
@@ -189,6 +220,7 @@ void kfd_reset_begun(int why, uint32_t seq)
 
 static void post_reset(void)
 {
+	drm_rings_start();
 	pthread_mutex_lock(&lock);
 	__atomic_store_n(&locked, false, __ATOMIC_RELEASE);
 	scheduled = false;
@@ -212,6 +244,7 @@ void kfd_reset_ended(uint32_t count)
 void kfd_device_lost(void)
 {
 	pre_reset();
+	drm_rings_start();
 	pthread_mutex_lock(&lock);
 	scheduled = false;
 	pthread_cond_broadcast(&over);
@@ -266,5 +299,5 @@ void kfd_reset_after_fork(void)
 	pthread_cond_init(&over, NULL);
 	begin_timer.armed = end_timer.armed = false;
 	scheduled = telling = locked = mes_dead = false;
-	resets = 0;
+	resets = ring_resets = 0;
 }

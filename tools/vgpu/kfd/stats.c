@@ -2,7 +2,9 @@
 #include "internal.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
+#include "drm/submit.h"
 #include "share/share.h"
 
 void kfd_stats_bo(int n, int64_t bytes)
@@ -103,6 +105,10 @@ void vgpu_stats(struct vgpu_stats *out)
 		out->ttm_reserved = share_page->ttm_used;
 		out->vram_reserved = share_page->kfd_vram_used;
 	}
+	out->contexts = drm_ctxs_alive();
+	out->bo_lists = drm_lists_alive();
+	out->syncobjs = drm_syncobjs_alive();
+	out->fences = drm_fences_alive();
 	out->queues = out->events = out->svm_ranges = out->mappings = out->user_pages = 0;
 	kfd_process_each(add_process, out);
 }
@@ -116,7 +122,8 @@ int vgpu_stats_json(char *buf, size_t n)
 	vgpu_stats(&s);
 	cp_stats(&c);
 	clean = !(s.bos | s.mappings | s.queues | s.events | s.doorbell_maps | s.bo_maps |
-		  s.user_pages | s.svm_ranges | s.gem_handles | s.dmabufs | s.smi_clients);
+		  s.user_pages | s.svm_ranges | s.gem_handles | s.dmabufs | s.smi_clients |
+		  s.contexts | s.bo_lists | s.syncobjs | s.fences);
 #define U(x) (unsigned long long)(x)
 	return snprintf(
 		buf, n,
@@ -124,7 +131,8 @@ int vgpu_stats_json(char *buf, size_t n)
 		"\"mappings\": %llu, "
 		"\"queues\": %llu, \"events\": %llu, \"doorbell_maps\": %llu, \"bo_maps\": %llu, "
 		"\"user_pages\": %llu, \"svm_ranges\": %llu, \"gem_handles\": %llu, "
-		"\"dmabufs\": %llu, \"smi_clients\": %llu}, "
+		"\"dmabufs\": %llu, \"smi_clients\": %llu, \"contexts\": %llu, "
+		"\"bo_lists\": %llu, \"syncobjs\": %llu, \"fences\": %llu}, "
 		"\"kernel\": {\"bos\": %llu, \"bytes\": %llu}, "
 		"\"used\": {\"gtt\": %llu, \"vram\": %llu, \"page_tables\": %llu, \"preempt\": "
 		"%llu, \"system\": %llu, "
@@ -134,13 +142,15 @@ int vgpu_stats_json(char *buf, size_t n)
 		"\"waves\": %llu, \"insns\": %llu, \"approximated\": %llu, \"faults\": %llu, "
 		"\"unsupported\": %llu, \"missing_waits\": %llu, \"saved_waves\": %llu, "
 		"\"switches\": %llu}}",
-		(int)kfd_process_pid(), clean ? "true" : "false", U(s.bos), U(s.bo_bytes),
-		U(s.mappings), U(s.queues), U(s.events), U(s.doorbell_maps), U(s.bo_maps),
-		U(s.user_pages), U(s.svm_ranges), U(s.gem_handles), U(s.dmabufs), U(s.smi_clients),
-		U(s.kernel_bos), U(s.kernel_bytes), U(s.gtt_used), U(s.vram_used), U(s.page_tables),
-		U(s.preempt_used), U(s.sys_reserved), U(s.ttm_reserved), U(s.vram_reserved),
-		U(s.peak_bo_bytes), U(s.ioctls), U(s.evictions), U(s.vm_faults), U(c.packets),
-		U(c.dispatches), U(c.groups), U(c.waves), U(c.insns), U(c.approximated),
-		U(c.faults), U(c.unsupported), U(c.missing_waits), U(c.saved_waves), U(c.switches));
+		(int)(kfd_process_exists() ? kfd_process_pid() : getpid()),
+		clean ? "true" : "false", U(s.bos), U(s.bo_bytes), U(s.mappings), U(s.queues),
+		U(s.events), U(s.doorbell_maps), U(s.bo_maps), U(s.user_pages), U(s.svm_ranges),
+		U(s.gem_handles), U(s.dmabufs), U(s.smi_clients), U(s.contexts), U(s.bo_lists),
+		U(s.syncobjs), U(s.fences), U(s.kernel_bos), U(s.kernel_bytes), U(s.gtt_used),
+		U(s.vram_used), U(s.page_tables), U(s.preempt_used), U(s.sys_reserved),
+		U(s.ttm_reserved), U(s.vram_reserved), U(s.peak_bo_bytes), U(s.ioctls),
+		U(s.evictions), U(s.vm_faults), U(c.packets), U(c.dispatches), U(c.groups),
+		U(c.waves), U(c.insns), U(c.approximated), U(c.faults), U(c.unsupported),
+		U(c.missing_waits), U(c.saved_waves), U(c.switches));
 #undef U
 }

@@ -83,8 +83,16 @@ int vgpu_device_describe(void);
 void vgpu_device_settle(void);
 /* At exit: stops the device's threads. */
 void vgpu_device_fini(void);
+/* adev->gpu_reset_counter: resets of the GPU and of single rings. */
+uint32_t vgpu_resets(void);
+void vgpu_ring_was_reset(void);
+bool vgpu_in_reset(void);
+/* A job hangs on a ring that nothing smaller helps. 0 or -errno. */
+int vgpu_reset_for_job(const char *ring);
 /* What reading debugfs' amdgpu_gpu_recover does: resets the GPU and waits for the end. */
 int kfd_gpu_recover(void);
+/* The device's threads, which run from its first queue or ring on. 0 or -errno. */
+int vgpu_device_start(void);
 bool vgpu_device_alive(void); /* this process has initialised it */
 
 /* Identifies the address space: changes in a forked child, not in one that shares it. Who is the first
@@ -166,9 +174,11 @@ struct vgpu_files {
 extern struct vgpu_files vgpu_files;
 
 /* For a surface that blocks the client's signals while the device works, which has the restarts to
- * itself: sleeps while *futex is seen, once at most. 0, -EAGAIN, or -EINTR when a signal waits. NULL:
- * the kernel interrupts. */
-extern long (*vgpu_sleep)(uint32_t *futex, uint32_t seen);
+ * itself: sleeps while *futex is seen, once at most, and for ns at most (UINT64_MAX: no limit). 0,
+ * -EAGAIN, -ETIMEDOUT, or -EINTR when a signal waits. NULL: the kernel interrupts. */
+extern long (*vgpu_sleep)(uint32_t *futex, uint32_t seen, uint64_t ns);
+/* Every handler of the client's wants interrupted calls to be made again (SA_RESTART). */
+bool vgpu_restarts(void);
 
 /* Buffers or queues changed: vgpu_files.publish() is called soon. */
 void vgpu_changed(void);
@@ -198,6 +208,7 @@ void vgpu_count_dmabuf(int n);
 struct vgpu_stats {
 	uint64_t bos, bo_bytes, mappings, queues, events, doorbell_maps, bo_maps, user_pages,
 		svm_ranges, gem_handles, dmabufs, smi_clients;
+	uint64_t contexts, bo_lists, syncobjs, fences; /* of render nodes */
 	uint64_t kernel_bos, kernel_bytes; /* made by the kernel itself: trap handler pages */
 	uint64_t gtt_used, vram_used, preempt_used;         /* bytes by placement */
 	uint64_t page_tables;                               /* bytes, part of vram_used */

@@ -58,7 +58,7 @@ static void write_stats(void)
 	long fd;
 	int n;
 
-	if (!path || !*path || !kfd_process_exists())
+	if (!path || !*path || !(kfd_process_exists() || vgpu_device_alive()))
 		return;
 	n = vgpu_stats_json(buf, sizeof(buf) - 1);
 	buf[n++] = '\n';

@@ -380,8 +380,9 @@ void log_refused_ioctl(const struct vfile *v, unsigned cmd, const void *arg, lon
 	} else if (v->kind == VFILE_DRM) {
 		drm_args(nr, (uintptr_t)arg, _IOC_SIZE(cmd), args, sizeof(args));
 		if (!drm_has(nr))
-			why = "this device has the render node's buffers (GEM, PRIME, VA) and "
-			      "INFO, and no command submission";
+			why = "this device has the render node's buffers (GEM, PRIME, VA), INFO, "
+			      "submission to compute and SDMA rings, and synchronisation objects "
+			      "without descriptors";
 	}
 	snprintf(number, sizeof(number), "0x%02x", nr);
 	vgpu_log("refused: ioctl %s %s %s: %s%s%s", trace_file(v), name ? name : number, args,

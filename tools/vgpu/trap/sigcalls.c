@@ -282,8 +282,8 @@ bool signal_restarts(const struct call *c)
 
 #define SLICE_NS 4000000 /* how late a signal may be noticed */
 
-/* kfd's wait: the handler has all signals blocked, so the kernel interrupts nothing. */
-static long sleep_sliced(uint32_t *futex, uint32_t seen)
+/* The device's waits: the handler has all signals blocked, so the kernel interrupts nothing. */
+static long sleep_sliced(uint32_t *futex, uint32_t seen, uint64_t ns)
 {
 	struct timespec slice = {0, SLICE_NS};
 	long r;
@@ -291,8 +291,11 @@ static long sleep_sliced(uint32_t *futex, uint32_t seen)
 	do {
 		if (signal_waits())
 			return -EINTR;
+		if (ns < SLICE_NS)
+			slice.tv_nsec = (long)ns;
 		r = rawsys6(SYS_futex, futex, FUTEX_WAIT_PRIVATE, seen, &slice, NULL, 0);
-	} while (r == -ETIMEDOUT);
+		ns -= ns == UINT64_MAX ? 0 : (uint64_t)slice.tv_nsec;
+	} while (r == -ETIMEDOUT && ns);
 	return r;
 }
 
