@@ -144,6 +144,79 @@ Test(props, meminfo)
 		cr_expect_eq(meminfo_text(text, 1, 1, (char[128]){0}, (size_t)len), -1);
 }
 
+struct cache_file {
+	const char *path;
+	char text[300];
+	unsigned files;
+};
+
+static void collect_cache(void *ctx, enum sysfs_kind kind, const char *path, const char *text,
+			  size_t len)
+{
+	struct cache_file *f = ctx;
+
+	cr_assert_eq(kind, SYSFS_FILE);
+	f->files++;
+	if (f->path && !strcmp(path, f->path))
+		snprintf(f->text, sizeof(f->text), "%.*s", (int)len, text);
+}
+
+static void cache_says(unsigned cpus, const char *path, const char *text)
+{
+	struct cache_file f = {.path = path};
+
+	cpu_caches_emit(cpus, collect_cache, &f);
+	cr_expect_eq(f.files, cpus * 4 * 10);
+	cr_expect_str_eq(f.text, text, "%s of %u", path, cpus);
+}
+
+Test(cpu_caches, as_the_kernel_writes_them)
+{
+	struct cache_file none = {0};
+
+	cache_says(2, "sys/devices/system/cpu/cpu1/cache/index0/type", "Data\n");
+	cache_says(2, "sys/devices/system/cpu/cpu1/cache/index0/size", "48K\n");
+	cache_says(2, "sys/devices/system/cpu/cpu1/cache/index0/number_of_sets", "64\n");
+	cache_says(2, "sys/devices/system/cpu/cpu1/cache/index1/shared_cpu_list", "1\n");
+	cache_says(2, "sys/devices/system/cpu/cpu1/cache/index2/shared_cpu_map", "2\n");
+	cache_says(2, "sys/devices/system/cpu/cpu1/cache/index3/shared_cpu_list", "0-1\n");
+	cache_says(2, "sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_map", "3\n");
+	cache_says(2, "sys/devices/system/cpu/cpu0/cache/index3/number_of_sets", "32768\n");
+	cache_says(20, "sys/devices/system/cpu/cpu13/cache/index3/id", "1\n");
+	cache_says(20, "sys/devices/system/cpu/cpu13/cache/index3/shared_cpu_list", "8-15\n");
+	cache_says(20, "sys/devices/system/cpu/cpu17/cache/index3/shared_cpu_list", "16-19\n");
+	cache_says(20, "sys/devices/system/cpu/cpu17/cache/index3/shared_cpu_map", "f0000\n");
+	cache_says(70, "sys/devices/system/cpu/cpu33/cache/index2/shared_cpu_map",
+		   "00,00000002,00000000\n");
+	cache_says(70, "sys/devices/system/cpu/cpu69/cache/index3/shared_cpu_map",
+		   "3f,00000000,00000000\n");
+	cache_says(1024, "sys/devices/system/cpu/cpu0/cache/index0/id", "0\n");
+	cpu_caches_emit(1025, collect_cache, &none);
+	cr_expect_eq(none.files, 0u);
+}
+
+Test(cpu_caches, paths)
+{
+	static const char *const others[] = {"/sys/devices/system/cpu/cpu3",
+					     "/sys/devices/system/cpu/cpu3/cached",
+					     "/sys/devices/system/cpu/cpux/cache",
+					     "/sys/devices/system/cpu/cache",
+					     "/sys/devices/system/node/node0/cpulist",
+					     "/sys/devices/system/node/cpu3/cache",
+					     "/sys/devices/system/node/node0/cpu3/caches"};
+	unsigned cpu = 0;
+
+	cr_expect_str_eq(cpu_caches_path("/sys/devices/system/cpu/cpu3/cache", &cpu), "");
+	cr_expect_eq(cpu, 3u);
+	cr_expect_str_eq(cpu_caches_path("/sys/devices/system/cpu/cpu12/cache/index0/id", &cpu),
+			 "/index0/id");
+	cr_expect_eq(cpu, 12u);
+	cr_expect_str_eq(cpu_caches_path("/sys/devices/system/node/node1/cpu7/cache/", &cpu), "/");
+	cr_expect_eq(cpu, 7u);
+	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		cr_expect_null(cpu_caches_path(others[i], &cpu), "%s", others[i]);
+}
+
 Test(props, gpu_id_follows_memory)
 {
 	uint32_t a;

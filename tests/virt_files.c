@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -138,6 +140,58 @@ Test(files, sysfs_takes_no_writes)
 	cr_assert(f);
 	cr_expect(fgets(again, sizeof(again), f) && !strcmp(text, again));
 	fclose(f);
+}
+
+#define CPU0 "/sys/devices/system/cpu/cpu0"
+
+/* Past the hooks. */
+static bool host_has(const char *path)
+{
+	long r;
+
+	__asm__ volatile("syscall"
+			 : "=a"(r)
+			 : "a"(SYS_access), "D"(path), "S"(F_OK)
+			 : "rcx", "r11", "memory");
+	return !r;
+}
+
+static unsigned entries(const char *path)
+{
+	DIR *d = opendir(path);
+	unsigned n = 0;
+
+	if (!d)
+		return 0;
+	for (struct dirent *e; (e = readdir(d));)
+		n += !strncmp(e->d_name, "index", 5);
+	closedir(d);
+	return n;
+}
+
+/* Clients count them, and many virtual machines have none to count. */
+Test(files, cpus_have_caches_for_who_uses_the_device)
+{
+	bool host = host_has(CPU0 "/cache");
+	char real[PATH_MAX], text[16] = "";
+	int fd, file;
+
+	cr_expect_eq(entries(CPU0 "/cache") > 0, host);
+	fd = open("/dev/kfd", O_RDWR);
+	cr_assert_geq(fd, 0);
+	cr_expect_gt(entries(CPU0 "/cache"), 0u);
+	cr_expect_eq(entries("/sys/devices/system/node/node0/cpu0/cache"), entries(CPU0 "/cache"));
+	file = open("/sys/devices/system/node/node0/cpu0/cache/index0/level", O_RDONLY);
+	cr_expect_gt(read(file, text, sizeof(text)), 0);
+	cr_expect_str_eq(text, "1\n");
+	close(file);
+	cr_assert(realpath("/sys/devices/system/node/node0/cpu0/cache/index1", real));
+	cr_expect_str_eq(real, CPU0 "/cache/index1");
+	/* A CPU that is not there has nothing, and what else it has is the host's. */
+	cr_expect(access("/sys/devices/system/cpu/cpu999/cache", F_OK) < 0 && errno == ENOENT);
+	cr_expect_eq(access(CPU0 "/uevent", R_OK), 0);
+	close(fd);
+	cr_expect_eq(entries(CPU0 "/cache") > 0, host);
 }
 
 /* What processes left that were killed while they made or removed their files: no lock tells of them, but

@@ -587,6 +587,9 @@ void sysfs_generate(enum sysfs_group group, sysfs_emit emit, void *ctx)
 	case SYSFS_MODULE:
 		group_module(&o);
 		break;
+	case SYSFS_CPU:
+		cpu_caches_generate(emit, ctx);
+		break;
 	case SYSFS_GROUPS:
 		break;
 	}

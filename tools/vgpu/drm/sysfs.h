@@ -10,6 +10,7 @@ enum sysfs_group {
 	SYSFS_KFD,    /* sys/devices/virtual/kfd, sys/class/kfd, dev/kfd */
 	SYSFS_DRM,    /* PCI device, sys/class/drm, sys/dev/char, dev/dri */
 	SYSFS_MODULE, /* sys/module/amdgpu and ttm, proc/modules */
+	SYSFS_CPU,    /* sys/devices/system/cpu/cpu<n>/cache, where the host has none */
 	SYSFS_GROUPS
 };
 
@@ -30,6 +31,13 @@ int sysfs_dynamic(const char *path, char *buf, size_t n);
 int sysfs_meminfo(char *buf, size_t n);
 /* Pure: the host's text with the lines that differ replaced; -1 when buf is too small. */
 int meminfo_text(const char *host, uint64_t total, uint64_t available, char *buf, size_t n);
+/* The caches of the CPUs (cpu_caches.c): all files of those that the host has, or of so many. */
+#define CPU_DIR "sys/devices/system/cpu"
+void cpu_caches_generate(sysfs_emit emit, void *ctx);
+void cpu_caches_emit(unsigned cpus, sysfs_emit emit, void *ctx);
+/* Pure: the CPU whose caches path is about, by either of its names, and what comes behind "cache";
+ * NULL: it is about something else. */
+const char *cpu_caches_path(const char *path, unsigned *cpu);
 /* The PCI device's directory, relative to the tree's root. */
 const char *sysfs_pci_dir(void);
 

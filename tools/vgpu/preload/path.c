@@ -155,6 +155,28 @@ static enum path_kind map_meminfo(char *buf)
 	return PATH_MAPPED;
 }
 
+/* For the same processes, and only what the host's kernel leaves out of a CPU that it has. */
+static enum path_kind map_cpu_caches(const char *path, char *buf)
+{
+	char host[64];
+	unsigned cpu = 0;
+	const char *rest, *root;
+
+	if (!__atomic_load_n(&vfd_live, __ATOMIC_RELAXED))
+		return PATH_OTHER;
+	rest = cpu_caches_path(path, &cpu);
+	snprintf(host, sizeof(host), "/" CPU_DIR "/cpu%u", cpu);
+	if (!rest || rawsys3(SYS_faccessat, AT_FDCWD, host, F_OK))
+		return PATH_OTHER;
+	snprintf(host, sizeof(host), "/" CPU_DIR "/cpu%u/cache", cpu);
+	if (!rawsys3(SYS_faccessat, AT_FDCWD, host, F_OK))
+		return PATH_OTHER;
+	root = tree_root(SYSFS_CPU);
+	if (!root || snprintf(buf, PATH_BUF, "%s%s%s", root, host, rest) >= PATH_BUF)
+		return PATH_OTHER;
+	return PATH_MAPPED;
+}
+
 /* debugfs belongs to root. */
 #define GPU_RECOVER "/sys/kernel/debug/dri/0/amdgpu_gpu_recover"
 
@@ -341,6 +363,8 @@ enum path_kind path_slow(const char *in, char *buf)
 		refresh(path + 1);
 		return PATH_MAPPED;
 	}
+	if (!strncmp(path, "/sys/devices/system/", 20))
+		return map_cpu_caches(path, buf);
 	if (!strcmp(path, GPU_RECOVER) && !rawsys0(SYS_geteuid)) {
 		root = tree_root(SYSFS_DRM);
 		if (!root || !vgpu_config.gpus)
