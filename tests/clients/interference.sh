@@ -47,11 +47,10 @@ python() { # label, prefix...
 	local label=$1
 	shift
 	# shellcheck disable=SC2086
-	(cd "$dir" && "$@" /usr/bin/python3 -m test -v --timeout 120 $suites) >"$dir/$label.log" 2>&1 </dev/null
+	(cd "$dir" && "$@" /usr/bin/python3 -m test -v --timeout 3000 $suites) >"$dir/$label.log" 2>&1 </dev/null
 	echo "exit $?" >"$dir/$label.tests"
-	grep -aoE '^test_[A-Za-z0-9_]+ \([a-zA-Z0-9_.]+\)|\.\.\. (ok|FAIL|ERROR|skipped .*|expected failure)$' \
-		"$dir/$label.log" | sed 's/@test_[0-9]*_tmp/@test_N_tmp/' |
-		paste -d' ' - - | sort >>"$dir/$label.tests"
+	# As bytes: file names in messages have any.
+	LC_ALL=C awk -f "$here/verdicts.awk" "$dir/$label.log" | sort >>"$dir/$label.tests"
 }
 
 if [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import test.test_os' 2>/dev/null; then
