@@ -1,5 +1,7 @@
 #include "engine/draft.h"
 #include "engine/ref.h"
+#include "engine/refuse.h"
+#include "engine/weights.h"
 #include "queues/sdma.h"
 
 #include <errno.h>
@@ -34,15 +36,16 @@ static int check_ring(const struct plan *p, const struct queue_plan *q, char *er
 	return 0;
 }
 
-/* Staging is gone when the engine is there, but its peak counts. */
+/* Where all weights stay staging is gone when the engine is there, but its peak counts. */
 static int plan_load(struct engine_draft *d, const struct load_opts *o)
 {
 	int ret = 0;
 
-	if (o->copy == LOAD_HOST || !d->plan->bo[PLAN_WEIGHTS].bytes)
+	if (o->copy == LOAD_HOST ||
+	    !(d->plan->bo[PLAN_WEIGHTS].bytes || d->plan->bo[PLAN_SLOT].bytes))
 		return 0;
 	/* What the device writes cannot be read-only for it. */
-	d->plan->bo[PLAN_WEIGHTS].readonly = false;
+	d->plan->bo[PLAN_WEIGHTS].readonly = d->plan->bo[PLAN_SLOT].readonly = false;
 	ret = plan_add(d->plan, "staging", load_staging_bytes(o), 1);
 	if (ret >= 0 && o->copy == LOAD_KERNEL)
 		ret = programs_want(d->programs, d->plan, LOAD_COPY_KERNEL);
@@ -51,6 +54,27 @@ static int plan_load(struct engine_draft *d, const struct load_opts *o)
 	if (ret >= 0 && o->copy == LOAD_SDMA)
 		ret = plan_add(d->plan, "sdma queue", SDMA_PAGE_BYTES, 1);
 	return ret;
+}
+
+/* A rule that makes them read-only would stop the first copy: in a step, where it is the slot's. */
+static int check_writable(const struct plan *p, const struct engine_opts *o, char *err,
+			  size_t errlen)
+{
+	static const enum plan_bo_id where[] = {PLAN_WEIGHTS, PLAN_SLOT};
+
+	for (unsigned i = 0; i < 2 && o->load.copy != LOAD_HOST; i++) {
+		struct bo_desc d = {.owner = p->bo[where[i]].owner};
+
+		bo_rules_apply(o->rules, &d);
+		if (d.readonly && p->bo[where[i]].bytes)
+			return refuse(
+				err, errlen, -EINVAL,
+				"%s: placed read-only for the device (--place), which is to copy "
+				"%" PRIu64 " bytes of weights there; wanted: rw, or copies by the "
+				"host",
+				d.owner, p->bo[where[i]].bytes);
+	}
+	return 0;
 }
 
 static int make_plan(struct engine_draft *d, const struct engine_opts *o,
@@ -71,6 +95,10 @@ static int make_plan(struct engine_draft *d, const struct engine_opts *o,
 	};
 	int ret = plan_create(graphs, d->n_graphs, &po, &d->plan, err, errlen);
 
+	if (ret >= 0)
+		ret = weights_check(d->plan, &o->load, err, errlen);
+	if (ret >= 0)
+		ret = check_writable(d->plan, o, err, errlen);
 	if (ret < 0)
 		return ret;
 	ret = programs_plan(d->programs, d->plan);

@@ -33,7 +33,8 @@ struct engine {
 	struct programs *programs;
 	struct plan *plan;
 	struct bo *bo[PLAN_BO_COUNT];
-	struct weights_slot *slot;         /* NULL: all weights stay */
+	struct weights_env lent; /* to the weights */
+	struct weights *weights;
 	struct mem_scope *model, *context; /* what the buffers live as long as */
 	struct signal *signal;
 	void *scratch; /* of the CPU reference */
@@ -136,7 +137,9 @@ static int make_buffers(struct engine *e, const struct load_opts *o, char *err, 
 /* Those that stay; the slot is filled by the steps. */
 static int load_weights(struct engine *e, const struct load_opts *o, char *err, size_t errlen)
 {
-	const struct weights_env env = {
+	int ret;
+
+	e->lent = (struct weights_env){
 		.dev = e->dev,
 		.m = e->m,
 		.plan = e->plan,
@@ -145,9 +148,11 @@ static int load_weights(struct engine *e, const struct load_opts *o, char *err, 
 		.signal = e->signal,
 		.timeout_ns = e->timeout_ns,
 	};
-	int ret = weights_load(&env, o, &e->dead, err, errlen);
-
-	return ret < 0 ? ret : weights_slot_create(&env, o, &e->slot, err, errlen);
+	ret = weights_create(&e->lent, o, &e->weights, err, errlen);
+	if (ret >= 0)
+		ret = weights_load(e->weights, err, errlen);
+	e->dead = weights_stuck(e->weights);
+	return ret;
 }
 
 static void load_tables(struct engine *e)
@@ -294,7 +299,7 @@ void engine_destroy(struct engine *e)
 		if (rc == 0 || queue_gone(rc))
 			e->dev->queue = NULL;
 	}
-	weights_slot_free(e->slot);
+	weights_free(e->weights);
 	signal_destroy(e->signal);
 	programs_close(e->programs);
 	mem_scope_end(e->model);
@@ -310,8 +315,8 @@ void engine_destroy(struct engine *e)
 	free(e);
 }
 
-/* ---- a step: nothing below allocates, locks, or enters the kernel but to wait, and to refill the
- * slot where not all weights stay --------------------------------------------------------- */
+/* ---- a step: nothing below allocates; it locks and enters the kernel only to wait, and to refill
+ * the slot where not all weights stay ------------------------------------------------------ */
 
 static bool device_writes(enum plan_bo_id id)
 {
@@ -391,8 +396,9 @@ static int run_cpu(struct engine *e, const struct shape *s, uint32_t slot, uint3
 	return 0;
 }
 
+/* *dies: whether a failure is the engine's end. */
 static int run_nodes(struct engine *e, const struct shape *s, uint32_t slot,
-		     const struct ka_step *step, char *err, size_t errlen)
+		     const struct ka_step *step, bool *dies, char *err, size_t errlen)
 {
 	uint32_t i = 0;
 
@@ -401,10 +407,15 @@ static int run_nodes(struct engine *e, const struct shape *s, uint32_t slot,
 
 		/* Nothing is in flight: a refill begins a segment. */
 		if (s->pg->node[i].refill >= 0) {
-			ret = weights_slot_fill(e->slot, (uint32_t)s->pg->node[i].refill, err,
-						errlen);
-			if (ret < 0)
+			ret = weights_fill(e->weights, (uint32_t)s->pg->node[i].refill, err,
+					   errlen);
+			if (ret < 0) {
+				/* Every segment so far was waited for: unless the copy itself is
+				 * still at it, the device is idle and the step has left nothing
+				 * but KV and activations that the next one writes again. */
+				*dies = weights_stuck(e->weights);
 				return ret;
+			}
 		}
 		if (s->pg->node[i].device) {
 			ret = run_segment(e, s, slot, i, err, errlen);
@@ -479,6 +490,7 @@ int engine_step(struct engine *e, const int32_t *ids, uint32_t n, uint32_t pos0,
 	const struct shape *s = n == 1 || e->n_shapes == 1 ? &e->shape[0] : &e->shape[1];
 	int ret = check_step(e, ids, n, pos0, err, errlen);
 	struct ka_step step = {.n = n};
+	bool dies = true;
 	int32_t *pos, *in;
 	uint32_t slot;
 
@@ -495,13 +507,13 @@ int engine_step(struct engine *e, const int32_t *ids, uint32_t n, uint32_t pos0,
 	}
 	memcpy(io_host(e, e->plan->slot[slot]), &step, sizeof(step));
 	zones_fill(e->plan, (int32_t)(s - e->shape), e->bo);
-	ret = run_nodes(e, s, slot, &step, err, errlen);
+	ret = run_nodes(e, s, slot, &step, &dies, err, errlen);
 	if (ret >= 0)
 		ret = zones_check(e->plan, (int32_t)(s - e->shape), e->bo, err, errlen);
 	if (ret >= 0)
 		ret = check_result(e, &step, io_host(e, e->plan->logits), err, errlen);
 	if (ret < 0) {
-		e->dead = true;
+		e->dead = dies;
 		return ret;
 	}
 	*logits = io_host(e, e->plan->logits);

@@ -39,8 +39,9 @@ struct engine_opts {
 	const struct bo_rules *rules;
 	bool strict; /* an allocation outside the plan fails */
 	/* The weights of the last so many blocks do not stay on the device: they take turns in one
-	 * buffer, refilled from the file before each use. Slower, and a step then allocates and
-	 * enters the kernel for each refill; its results are the same. 0: all stay. */
+	 * buffer, refilled from the file before each use, by the way that `load` says. Slower, and a
+	 * step then locks and enters the kernel for each refill; its results are the same. 0: all
+	 * stay. */
 	uint32_t refilled;
 	struct load_opts load;
 };
@@ -59,7 +60,14 @@ void engine_destroy(struct engine *e);
  * [n_vocab] of the last token. -EINVAL: n, a position or an id out of range (nothing was run).
  * -EFAULT: the device faulted. -ETIMEDOUT. -EBADMSG: the device did not publish this step. -EDOM:
  * NaN or infinity in the logits. -EBADF: a red zone was written. After any of the last five every
- * further step is refused with -EIO. err: one line. */
+ * further step is refused with -EIO. err: one line.
+ *
+ * Where weights take turns, a step also fails when the file does: -ENODATA: it became shorter; -ETIMEDOUT:
+ * no byte of it for load.stall_ns; or what reading it says (-EIO, ...). err then has the file, the offset
+ * and the bytes wanted and got. The engine is as before that step, *logits and what the step before handed
+ * out too; the step may be tried again. Not survived are failures of the device that copies: a copy by the
+ * copy engine or by a kernel that faults, or does not end in timeout_ns, or that cannot be waited for
+ * twice in a row. It may write to the slot at any time, and neither queue can be told to forget it. */
 int engine_step(struct engine *e, const int32_t *ids, uint32_t n, uint32_t pos0,
 		const float **logits, char *err, size_t errlen);
 

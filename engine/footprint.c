@@ -122,10 +122,17 @@ static uint64_t mib_up(uint64_t bytes)
 	return (bytes + MIB - 1) / MIB;
 }
 
+/* What copies by the device take: there is none of it where the host copies. */
+static uint64_t copying(const struct plan *p)
+{
+	return row_of(p, "staging")->granted + row_of(p, "sdma ring")->granted +
+	       row_of(p, "sdma queue")->granted;
+}
+
 int footprint_refusal(const struct plan *p, const struct footprint *f, char *text, size_t len)
 {
 	const struct footprint_ceiling *c = &f->ceiling[f->refuses];
-	uint64_t has = room(c);
+	uint64_t has = room(c), copies = copying(p);
 	int n;
 
 	n = snprintf(text, len,
@@ -137,13 +144,17 @@ int footprint_refusal(const struct plan *p, const struct footprint *f, char *tex
 		n += snprintf(text + n, len - (size_t)n,
 			      " + %" PRIu64 " for those of %u blocks in turn",
 			      p->bo[PLAN_SLOT].granted, p->refilled);
+	if (n > 0 && (size_t)n < len && copies)
+		n += snprintf(text + n, len - (size_t)n, " + %" PRIu64 " to copy them through",
+			      copies);
 	if (n > 0 && (size_t)n < len)
 		n += snprintf(text + n, len - (size_t)n,
 			      " + kv %" PRIu64 " + transients %" PRIu64 " + the rest %" PRIu64
 			      " on the device",
 			      p->bo[PLAN_KV].granted, p->bo[PLAN_ACTIVATIONS].granted,
 			      f->device - p->bo[PLAN_WEIGHTS].granted - p->bo[PLAN_SLOT].granted -
-				      p->bo[PLAN_KV].granted - p->bo[PLAN_ACTIVATIONS].granted);
+				      copies - p->bo[PLAN_KV].granted -
+				      p->bo[PLAN_ACTIVATIONS].granted);
 	if (n > 0 && (size_t)n < len && f->refuses == CEILING_BUDGET)
 		n += snprintf(text + n, len - (size_t)n,
 			      " + page tables and kernel %" PRIu64 " + host %" PRIu64

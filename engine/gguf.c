@@ -496,6 +496,7 @@ int gguf_parse(const void *image, size_t size, const char *name, struct gguf **o
 		return -ENOMEM;
 	}
 	g->name = name;
+	g->fd = -1;
 	g->base = image;
 	g->size = size;
 	ret = read_header(&r, g, &n_tensors, &n_kv);

@@ -83,7 +83,8 @@ struct gguf {
 	struct gguf_tensor *tensors;          /* in file order */
 	uint32_t *kv_sorted, *tensors_sorted; /* by name, for the look-ups */
 	char *path;        /* name's storage if gguf_open() mapped the image, else NULL */
-	uint64_t dev, ino; /* of that file: its path may come to be another's */
+	int fd;            /* of that file, open as long as the view is; -1: none */
+	uint64_t dev, ino; /* its path may come to be another's */
 };
 
 /* Parse an image already in memory. Pure: no system call. The image and name must outlive *out.

@@ -55,10 +55,10 @@ int gguf_open(const char *path, struct gguf **out, char *err, size_t errlen)
 	if (ret < 0)
 		goto out;
 	g->path = name;
+	g->fd = fd;
 	g->dev = st.st_dev;
 	g->ino = st.st_ino;
 	*out = g;
-	close(fd);
 	return 0;
 out:
 	free(name);
@@ -74,6 +74,8 @@ void gguf_close(struct gguf *g)
 		return;
 	if (g->path)
 		munmap((void *)(uintptr_t)g->base, g->size);
+	if (g->fd >= 0)
+		close(g->fd);
 	free(g->path);
 	gguf_free_tables(g);
 	free(g);

@@ -1,9 +1,13 @@
-/* Loading: every weight once, from the file through bounded staging into its one place.
+/* Loading: weights from the file through bounded staging into their place.
  *
  * A reader thread fetches the next part of the file (mmap: has the kernel map it; pread, O_DIRECT:
  * into one of two halves of a host buffer) while the caller repacks the last. Repacked rows go
  * straight into the weights' buffer, or into staging memory that the copy engine or a kernel
  * empties while the other half is filled.
+ *
+ * What that needs (thread, host buffer, staging, copy queue) is made once by load_open() and serves any
+ * number of runs: the one in which everything is loaded, and those that refill a slot. A run allocates
+ * nothing.
  */
 #ifndef ENGINE_LOAD_H
 #define ENGINE_LOAD_H
@@ -37,7 +41,7 @@ struct load_item {
 	const void *file; /* in the model's image */
 	uint64_t k, rows;
 	const struct layout *layout;
-	uint64_t offset; /* in the weights' buffer */
+	uint64_t offset; /* in the buffer it goes to */
 };
 
 /* Bytes of staging as asked, or unless asked otherwise. */
@@ -45,22 +49,37 @@ uint64_t load_staging(const struct load_opts *o);
 /* Bytes of host heap and of staging buffers (0 for LOAD_HOST) that a load takes. */
 uint64_t load_host_bytes(const struct load_opts *o);
 uint64_t load_staging_bytes(const struct load_opts *o);
+/* Whether staging takes a row of it: 0, or -EINVAL with the arithmetic. */
+int load_check(const struct load_opts *o, const struct load_item *item, char *err, size_t errlen);
 
-struct load {
+/* What an engine lends; must outlive the load. */
+struct load_env {
 	struct bw_device *dev;
 	const struct model *m;
-	struct load_opts o;
-	struct bo *weights;
 	/* LOAD_KERNEL: the copy kernel's object, and the signal its packets complete. */
 	uint64_t kernel_object;
 	uint32_t private_bytes, group_bytes;
 	struct signal *signal;
 	uint64_t timeout_ns; /* of one device copy */
-	bool stuck; /* out: the queue may still be at a copy; it has to go before the buffers */
 };
-/* Sorts items by their place in the file. -ETIMEDOUT: the file or the copy stalled; -EINVAL: the
- * model is no file, or its file system knows no O_DIRECT; or what open, pread or the device said.
- * err has one line. */
-int load_run(struct load *l, struct load_item *items, uint32_t n, char *err, size_t errlen);
+
+struct load;
+/* -EINVAL: the model is no file, or its file system knows no O_DIRECT; -ESTALE: another file has its name
+ * by now; -ENOMEM; or what open or the device said. err has one line, nothing remains. */
+int load_open(const struct load_env *e, const struct load_opts *o, struct load **out, char *err,
+	      size_t errlen);
+/* Puts items, each passed by load_check(), best in the order of their places in the file, into their places
+ * in a buffer. The device must be done with what they overwrite: whoever used it was waited for. When it returns nothing is in flight,
+ * the reader is as new, and the host's or the copier's stores are the device's with the next packet that
+ * acquires; but see load_stuck(). On failure the places' content is unknown, err has one line:
+ * -ETIMEDOUT: the file or the copy stalled; -ENODATA: the file became shorter; or what pread or the device
+ * said. */
+int load_run(struct load *l, struct bo *to, const struct load_item *items, uint32_t n,
+	     bool progress, char *err, size_t errlen);
+/* A copy by the device never ended, or faulted: it may still be at it, nothing can be loaded any more, and
+ * the queue has to go before the buffers. */
+bool load_stuck(const struct load *l);
+/* NULL is fine. */
+void load_close(struct load *l);
 
 #endif

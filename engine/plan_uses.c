@@ -51,10 +51,10 @@ unsigned plan_uses(const struct plan *p, enum plan_bo_id id, bool device_copies)
 		uses |= of_graph(p, &p->graphs[i], id);
 	switch (id) {
 	case PLAN_WEIGHTS:
+	case PLAN_SLOT:
 		return uses | (device_copies ? BO_DEVICE_WRITES : BO_HOST_WRITES);
 	case PLAN_IO: /* ids and positions; logits */
 		return uses | BO_HOST_WRITES | BO_HOST_READS;
-	case PLAN_SLOT: /* refilled by the host whoever loads */
 	case PLAN_KERNARGS:
 	case PLAN_TABLES:
 		return uses | BO_HOST_WRITES;

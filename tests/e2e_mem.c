@@ -82,7 +82,7 @@ static unsigned long smallest(const char *what, unsigned long budget)
 	cr_assert_eq(r.status, at ? 1 : 0, "%s --budget %lu: %s", what, budget, r.out);
 	if (at)
 		cr_assert(strstr(r.out, "does not fit: budget has") &&
-				  strstr(r.out, " for those of 5 blocks in turn + kv "),
+				  strstr(r.out, " for those of 5 blocks in turn + "),
 			  "%s", r.out);
 	free(r.out);
 	return mib;
@@ -151,15 +151,20 @@ Test(mem, declared_uses_are_what_the_device_measures)
 	static const char *const options[] = {"", "--copy sdma", "--copy kernel",
 					      "--disable rmsnorm", "--redzone kv=64"};
 	unsigned agree = 0, unknown = 0;
-	char budget[64];
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 		agree += declared_and_measured(options[i], &unknown);
-	/* And of weights that take turns. */
-	snprintf(budget, sizeof(budget), "--budget %lu",
-		 smallest("run --device=virt -m " DEMO " -p Once -n 2", 8) + 1);
-	agree += declared_and_measured(budget, &unknown);
-	expect(0, "weights slot ", BAREWAVE " mem --ledger %s/l", dir);
+	/* And of weights that take turns: whoever loads writes the slot too. */
+	for (size_t i = 0; i < 3; i++) {
+		char run[128], budget[64];
+
+		snprintf(run, sizeof(run),
+			 "run --device=virt -m " DEMO " -p Once -n 2 --staging 1 %s", options[i]);
+		snprintf(budget, sizeof(budget), "--staging 1 %s --budget %lu", options[i],
+			 smallest(run, 8) + 1);
+		agree += declared_and_measured(budget, &unknown);
+		expect(0, "weights slot ", BAREWAVE " mem --ledger %s/l", dir);
+	}
 	cr_expect_gt(agree, 100);
 	printf("declared and measured by the device: %u uses agree, %u are unknown\n", agree,
 	       unknown);
@@ -508,21 +513,21 @@ Test(mem, a_budget_is_refused_with_the_smallest_that_works)
 	}
 }
 
-/* Under a budget that is too low for all weights some take turns: the same tokens, the bytes that were
- * planned, within the budget; from the smallest that works to the first that needs no turns. */
-Test(mem, weights_take_turns_under_a_budget)
-{
-	static const char run[] = "run --device=virt -m " DEMO
-				  " -p 'Once upon a time there was a frog' -n 12 --strict-footprint"
-				  " --json";
-	const json_int_t least = (json_int_t)smallest(run, 8);
-	json_int_t refilled = 0, more = INT64_MAX, mib = least;
-	struct result r = shell(BAREWAVE " %s", run);
-	json_t *want = json_of(&r), *got;
+#define TURNS "run --device=virt -m " DEMO " -p 'Once upon a time there was a frog' -n 12 --json"
 
+/* Under a budget that is too low for all weights some take turns: the same tokens, the bytes that were
+ * planned, within the budget; from the smallest that works to the first that needs no turns. Returns the
+ * smallest. */
+static json_int_t take_turns(const char *how, const json_t *want)
+{
+	char run[256];
+	json_int_t refilled = 0, more = INT64_MAX, least, mib;
+	struct result r;
+	json_t *got;
+
+	snprintf(run, sizeof(run), TURNS " %s --strict-footprint", how);
+	mib = least = (json_int_t)smallest(run, 8);
 	cr_assert_gt(least, 8);
-	cr_expect_eq(number(want, "blocks_refilled"), 0);
-	free(r.out);
 	do {
 		r = shell(BAREWAVE " %s --budget %lld", run, (long long)mib);
 		/* A few pages more than when it was asked may make it the next MiB. */
@@ -533,7 +538,7 @@ Test(mem, weights_take_turns_under_a_budget)
 		cr_assert_eq(r.status, 0, "%s", r.out);
 		got = json_of(&r);
 		cr_expect(json_equal(json_object_get(got, "ids"), json_object_get(want, "ids")),
-			  "%lld MiB", (long long)mib);
+			  "%s, %lld MiB", how, (long long)mib);
 		cr_expect_eq(number(got, "planned_bytes"), number(got, "measured_peak_bytes"));
 		cr_expect_leq(number(got, "measured_peak_bytes"), mib << 20);
 		refilled = number(got, "blocks_refilled");
@@ -545,7 +550,30 @@ Test(mem, weights_take_turns_under_a_budget)
 	} while (refilled && ++mib < least + 16);
 	cr_expect_eq(refilled, 0);
 	cr_expect_gt(mib, least + 1, "none had to take turns");
+	return least;
+}
+
+Test(mem, weights_take_turns_under_a_budget)
+{
+	struct result r = shell(BAREWAVE " " TURNS);
+	json_t *want = json_of(&r);
+	json_int_t least, copied;
+
+	cr_expect_eq(number(want, "blocks_refilled"), 0);
+	free(r.out);
+	least = take_turns("", want);
+	/* By the device it takes staging for as long as the engine lives. */
+	copied = take_turns("--copy sdma --staging 4", want);
+	cr_expect_geq(copied, least + 2);
+	take_turns("--copy kernel --load pread --staging 1", want);
 	json_decref(want);
+	refused(" for those of 5 blocks in turn + 2170880 to copy them through + kv ",
+		BAREWAVE " " TURNS " --copy sdma --staging 4 --budget %lld 2>&1",
+		(long long)copied - 1);
+	refused("weights slot: placed read-only for the device (--place), which is to copy ",
+		BAREWAVE " " TURNS " --copy kernel --staging 1 --place 'weights slot=ro' "
+			 "--budget %lld 2>&1",
+		(long long)least + 1);
 	expect(0, "blocks take turns in the slot",
 	       BAREWAVE " plan --device=virt -m " DEMO " -c 64 --budget %lld",
 	       (long long)least + 2);

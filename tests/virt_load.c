@@ -1,20 +1,15 @@
-/* Loading: every way from the file to the device gives the same bytes, in bounded memory; what
- * stalls is given up; a device that hangs loses its queue before its buffers. */
+/* Loading: every way from the file to the device gives the same bytes, in bounded memory; a device that
+ * hangs loses its queue before its buffers. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "codeobj/codeobj.h"
 #include "engine/exec.h"
-#include "engine/load_reader.h"
 #include "kernels/kernels.h"
 #include "tests/virt_model.h"
 
@@ -118,99 +113,6 @@ Test(load, a_model_that_is_no_file_is_mapped_or_refused)
 	cr_assert_eq(engine_create(&dev, model, &o, &e, err, sizeof(err)), 0, "%s", err);
 	engine_destroy(e);
 	close_all();
-}
-
-/* Memory that never arrives: the kernel asks a userfaultfd that nobody reads. */
-Test(load, a_stalled_file_is_given_up, .timeout = 300)
-{
-	struct uffdio_api api = {.api = UFFD_API};
-	struct uffdio_register reg = {.mode = UFFDIO_REGISTER_MODE_MISSING};
-	const struct load_part part = {0, 8192};
-	struct load_reader *r;
-	const uint8_t *data;
-	uint8_t *p;
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
-
-	if (fd < 0) {
-		fprintf(stderr, "SKIP: load.a_stalled_file_is_given_up: no userfaultfd\n");
-		return;
-	}
-	p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	reg.range.start = (uintptr_t)p;
-	reg.range.len = 8192;
-	cr_assert_eq(ioctl(fd, UFFDIO_API, &api), 0);
-	cr_assert_eq(ioctl(fd, UFFDIO_REGISTER, &reg), 0);
-	cr_assert_eq(load_reader_start(&(struct load_file){.image = p}, LOAD_MMAP, &part, 1, &r,
-				       err, sizeof(err)),
-		     0);
-	cr_expect_eq(load_reader_next(r, 300000000, &data, err, sizeof(err)), -ETIMEDOUT);
-	cr_expect(strstr(err, "no byte of the file at offset 0 for 0.3 s"), "%s", err);
-	load_reader_stop(r); /* does not wait for it */
-	close(fd);
-}
-
-/* A load that was given up leaves its thread with an image that may be gone when the file wakes. */
-Test(load, an_image_that_is_gone)
-{
-	const struct load_part part = {0, 8192};
-	struct load_reader *r;
-	const uint8_t *data;
-	uint8_t *p = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	cr_assert(p != MAP_FAILED);
-	cr_assert_eq(munmap(p, 8192), 0);
-	cr_assert_eq(load_reader_start(&(struct load_file){.image = p}, LOAD_MMAP, &part, 1, &r,
-				       err, sizeof(err)),
-		     0);
-	cr_expect_eq(load_reader_next(r, 100000000000, &data, err, sizeof(err)), -ENOMEM);
-	cr_expect(strstr(err, "reading 8192 bytes at offset 0"), "%s", err);
-	load_reader_stop(r);
-}
-
-Test(load, a_file_that_became_shorter)
-{
-	char path[] = "/tmp/barewave-short-XXXXXX";
-	const struct load_part parts[2] = {{0, 4096}, {4096, 4096}};
-	struct load_reader *r;
-	const uint8_t *data;
-	int fd = mkstemp(path);
-
-	cr_assert_eq(ftruncate(fd, 6000), 0);
-	cr_assert_eq(load_reader_start(&(struct load_file){.path = path}, LOAD_PREAD, parts, 2, &r,
-				       err, sizeof(err)),
-		     0);
-	cr_expect_eq(load_reader_next(r, 100000000000, &data, err, sizeof(err)), 0);
-	cr_expect_eq(load_reader_next(r, 100000000000, &data, err, sizeof(err)), -ENODATA);
-	cr_expect(strstr(err, "the file ends there"), "%s", err);
-	load_reader_stop(r);
-	close(fd);
-	unlink(path);
-}
-
-/* Given up before the reader begins, and in the middle of a part: its file and memory are not left to when
- * its thread has the time. The next descriptor tells whether the file is closed. */
-Test(load, what_is_given_up_is_given_back, .timeout = 300)
-{
-	char path[] = "/tmp/barewave-large-XXXXXX";
-	const struct load_part part = {0, 256 << 20};
-	int fd = mkstemp(path), before = dup(0), after;
-	struct load_reader *r;
-
-	cr_assert(fd >= 0 && before >= 0);
-	cr_assert_eq(ftruncate(fd, 256 << 20), 0);
-	close(before);
-	for (unsigned ms = 0; ms < 200; ms += 40) {
-		cr_assert_eq(load_reader_start(&(struct load_file){.path = path}, LOAD_PREAD, &part,
-					       1, &r, err, sizeof(err)),
-			     0, "%s", err);
-		usleep(1000 * ms);
-		load_reader_stop(r);
-		after = dup(0);
-		cr_expect_eq(after, before, "after %u ms", ms);
-		close(after);
-	}
-	close(fd);
-	unlink(path);
 }
 
 /* ---- a device that hangs ---- */

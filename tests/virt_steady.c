@@ -29,7 +29,7 @@
 
 #define DEMO   "data/demo/story-4m-q8_0.gguf"
 #define WARM   8
-#define STEPS  64
+#define STEPS  64          /* of those that refill, which enter the kernel, an eighth */
 #define MARK   0x6d61726bl /* second argument of the calls that mark */
 #define WINDOW 1
 #define IOCTL  2
@@ -102,10 +102,11 @@ struct counts {
 
 /* The traced side: warm up, then STEPS steps inside the window. planted: and one allocation and one
  * system call that no step makes. */
-static void step_many(int report, bool planted)
+static void step_many(int report, const struct engine_opts *how, bool planted)
 {
 	char *volatile kept; /* so that the allocation is made */
-	struct engine_opts o = {.n_ctx = WARM + STEPS};
+	struct engine_opts o = *how;
+	const uint32_t steps = o.refilled ? STEPS / 8 : STEPS;
 	struct bw_device dev;
 	struct counts c = {0};
 	const float *logits;
@@ -114,12 +115,13 @@ static void step_many(int report, bool planted)
 	struct engine *e;
 	int32_t id = 1;
 
+	o.n_ctx = WARM + steps;
 	if (gguf_open(DEMO, &g, err, sizeof(err)) || model_load(g, &m, err, sizeof(err)) ||
 	    bw_device_open(NULL, &dev, err, sizeof(err)) ||
 	    engine_create(&dev, m, &o, &e, err, sizeof(err)))
 		_exit(2);
 	raise(SIGSTOP); /* the tracer takes over */
-	for (uint32_t i = 0; i < WARM + STEPS; i++) {
+	for (uint32_t i = 0; i < WARM + steps; i++) {
 		if (i == WARM) {
 			window = true;
 			mark(WINDOW, 1);
@@ -177,7 +179,8 @@ static int trace(pid_t child, struct counts *c)
 }
 
 /* False when this machine does not let a process be traced. */
-static bool measure(bool planted, struct counts *c, struct counts *said)
+static bool measure(const struct engine_opts *how, bool planted, struct counts *c,
+		    struct counts *said)
 {
 	int report[2], st;
 	pid_t child;
@@ -185,7 +188,7 @@ static bool measure(bool planted, struct counts *c, struct counts *said)
 	cr_assert_eq(pipe(report), 0);
 	child = fork();
 	if (child == 0)
-		step_many(report[1], planted);
+		step_many(report[1], how, planted);
 	cr_assert(child > 0);
 	cr_assert_eq(waitpid(child, &st, WUNTRACED), child);
 	cr_assert(WIFSTOPPED(st), "status 0x%x before the first step", st);
@@ -211,9 +214,10 @@ static bool measure(bool planted, struct counts *c, struct counts *said)
 
 Test(steady, a_decode_step_enters_the_kernel_only_to_wait, .timeout = 600)
 {
+	const struct engine_opts how = {0};
 	struct counts c = {0}, said = {0}, more = {0}, more_said = {0};
 
-	if (!measure(false, &c, &said))
+	if (!measure(&how, false, &c, &said))
 		return;
 	fprintf(stderr,
 		"%d decode steps: %lu allocations, %lu system calls besides %lu waits, %lu other "
@@ -224,9 +228,32 @@ Test(steady, a_decode_step_enters_the_kernel_only_to_wait, .timeout = 600)
 	cr_expect_eq(said.other_ioctls, 0);
 	cr_expect_eq(c.syscalls, 0);
 	/* One of each, planted, is counted. */
-	if (measure(true, &more, &more_said)) {
+	if (measure(&how, true, &more, &more_said)) {
 		cr_expect_eq(more_said.allocations, 1);
 		cr_expect_eq(more.syscalls, 1);
+	}
+}
+
+/* Where weights take turns a step reads the file, which enters the kernel; what it reads into, and what
+ * copies from there, has been there since the load. */
+Test(steady, a_step_that_refills_allocates_nothing, .timeout = 600)
+{
+	for (int copy = 0; copy < 3; copy++) {
+		struct engine_opts how = {.refilled = 5};
+		struct counts c = {0}, said = {0};
+
+		how.load.source = copy == LOAD_HOST ? LOAD_MMAP : LOAD_PREAD;
+		how.load.copy = (enum load_copy)copy;
+		how.load.staging = LOAD_STAGING_MIN;
+		if (!measure(&how, false, &c, &said))
+			return;
+		fprintf(stderr,
+			"%d decode steps that refill, copy %d: %lu allocations, %lu system calls "
+			"besides %lu waits, %lu other ioctls\n",
+			STEPS / 8, copy, said.allocations, c.syscalls,
+			said.ioctls - said.other_ioctls, said.other_ioctls);
+		cr_expect_eq(said.allocations, 0);
+		cr_expect_eq(said.other_ioctls, 0);
 	}
 }
 
