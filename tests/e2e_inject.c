@@ -27,7 +27,7 @@ TestSuite(inject, .init = setup, .fini = shell_teardown, .timeout = 3000);
 static const char *more = ""; /* options of the run */
 
 struct counts {
-	unsigned long alloc, map, ioctl, fired, outstanding;
+	unsigned long alloc, map, ioctl, read, fired, outstanding;
 };
 
 static struct result attempt(const char *kind, unsigned long at, struct counts *c)
@@ -45,9 +45,9 @@ static struct result attempt(const char *kind, unsigned long at, struct counts *
 	snprintf(path, sizeof(path), "%s/report", dir);
 	f = fopen(path, "r");
 	cr_assert(f, "%s %lu: no report; status %d: %s", kind, at, r.status, r.out);
-	cr_assert_eq(fscanf(f, "alloc %lu map %lu ioctl %lu fired %lu outstanding %lu", &c->alloc,
-			    &c->map, &c->ioctl, &c->fired, &c->outstanding),
-		     5);
+	cr_assert_eq(fscanf(f, "alloc %lu map %lu ioctl %lu read %lu fired %lu outstanding %lu",
+			    &c->alloc, &c->map, &c->ioctl, &c->read, &c->fired, &c->outstanding),
+		     6);
 	fclose(f);
 	return r;
 }
@@ -99,20 +99,21 @@ static void try_point(const char *kind, unsigned long at, const struct counts *b
 	free(r.out);
 }
 
-static void sweep(const char *kind, unsigned long first, unsigned long last,
+static void sweep(const char *kind, unsigned long first, unsigned long last, unsigned long every,
 		  const struct counts *base)
 {
 	const char *env = getenv("INJECT_STRIDE");
 	unsigned long stride = env ? strtoul(env, NULL, 10) : 1;
 
-	for (unsigned long at = first; at <= last; at += stride ? stride : 1)
+	for (unsigned long at = first; at <= last; at += stride > every ? stride : every)
 		try_point(kind, at, base);
 }
 
 /* ---- which part of the run a point belongs to ---------------------------------------------- */
 
 enum phase { OPEN, LOAD, PREFILL, DECODE, TEARDOWN, PHASES };
-static const char *const kinds[] = {"alloc", "map", "ioctl"};
+enum kind { ALLOC, MAP, IOCTL, READ };
+static const char *const kinds[] = {"alloc", "map", "ioctl", "read"};
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 static const char *const phases[PHASES] = {"opening", "load", "prefill", "decode", "teardown"};
 
@@ -127,6 +128,8 @@ static void find_function(const char *name, uint64_t range[2])
 	range[1] = start + size;
 	free(r.out);
 }
+
+static unsigned long within_steps[KINDS]; /* points with engine_step() on the stack */
 
 /* Counts the points of each part, of a run that was only watched: by who is on the stack, and by
  * what was written. Parts follow each other. */
@@ -160,7 +163,10 @@ static void count_phases(unsigned long by[PHASES][KINDS])
 			for (unsigned i = 0; i < 3; i++) {
 				static const enum phase begins[] = {LOAD, PREFILL, TEARDOWN};
 
-				if (pc >= range[i][0] && pc < range[i][1] && now < begins[i])
+				if (pc < range[i][0] || pc >= range[i][1])
+					continue;
+				within_steps[kind] += begins[i] == PREFILL;
+				if (now < begins[i])
 					now = begins[i];
 			}
 		}
@@ -190,7 +196,7 @@ static void watch(struct counts *base, unsigned long by[PHASES][KINDS])
 
 static unsigned long in_phase(unsigned long by[PHASES][KINDS], enum phase p)
 {
-	return by[p][0] + by[p][1] + by[p][2];
+	return by[p][ALLOC] + by[p][MAP] + by[p][IOCTL] + by[p][READ];
 }
 
 Test(inject, every_point_of_a_run)
@@ -202,26 +208,29 @@ Test(inject, every_point_of_a_run)
 	for (int p = 0; p < PHASES; p++)
 		cr_expect_gt(in_phase(by, p), 0, "no point in %s", phases[p]);
 	/* How often a wait is repeated depends on the moment: a few more than were counted. */
-	sweep("ioctl", 1, base.ioctl + 4, &base);
-	sweep("map", 1, base.map, &base);
-	sweep("alloc", 1, base.alloc, &base);
+	sweep("ioctl", 1, base.ioctl + 4, 1, &base);
+	sweep("map", 1, base.map, 1, &base);
+	sweep("read", 1, base.read, 1, &base);
+	sweep("alloc", 1, base.alloc, 1, &base);
 	fprintf(stderr,
-		"inject: %u points tried of %lu (%lu allocations, %lu mappings, %lu ioctls): %u "
-		"said why, %u got by; of the points counted %lu are in opening, %lu in load, %lu "
+		"inject: %u points tried of %lu (%lu allocations, %lu mappings, %lu ioctls, %lu "
+		"reads of the file): %u said why, %u got by; of the points counted %lu are in "
+		"opening, %lu in load, %lu "
 		"in prefill, %lu in decode, %lu in teardown\n",
-		points, base.alloc + base.map + base.ioctl, base.alloc, base.map, base.ioctl,
-		failed, survived, in_phase(by, OPEN), in_phase(by, LOAD), in_phase(by, PREFILL),
-		in_phase(by, DECODE), in_phase(by, TEARDOWN));
+		points, base.alloc + base.map + base.ioctl + base.read, base.alloc, base.map,
+		base.ioctl, base.read, failed, survived, in_phase(by, OPEN), in_phase(by, LOAD),
+		in_phase(by, PREFILL), in_phase(by, DECODE), in_phase(by, TEARDOWN));
 	cr_expect(failed > survived);
 }
 
-/* Where weights take turns, steps allocate and map for every refill: their points, of a run under a
- * budget. */
+/* Where weights take turns, steps read the file and wait for copies, and make nothing: their points, of a
+ * run under a budget. Reads are another thread's, and those of the first step may come before anything is
+ * known of it: they are tried from the load's on. */
 Test(inject, every_point_of_steps_that_refill)
 {
 	static const char smallest[] = "the smallest budget that works with this context is ";
 	struct result r = shell(BAREWAVE " " RUN " --device=virt --budget 8 2>&1 >/dev/null", dir);
-	unsigned long by[PHASES][KINDS] = {0};
+	unsigned long by[PHASES][KINDS] = {0}, before, ioctls;
 	const char *at = strstr(r.out, smallest);
 	struct counts base;
 	char budget[64];
@@ -233,18 +242,23 @@ Test(inject, every_point_of_steps_that_refill)
 	free(r.out);
 	more = budget;
 	watch(&base, by);
-	for (unsigned k = 0; k < KINDS; k++) {
-		unsigned long before = by[OPEN][k] + by[LOAD][k];
-
-		sweep(kinds[k], before + 1, before + by[PREFILL][k] + by[DECODE][k], &base);
+	cr_expect_eq(within_steps[ALLOC], 0, "%lu allocations in steps", within_steps[ALLOC]);
+	cr_expect_eq(within_steps[MAP], 0, "%lu mappings in steps", within_steps[MAP]);
+	for (int p = PREFILL; p <= DECODE; p++) {
+		cr_expect_eq(by[p][MAP], 0, "mappings in %s", phases[p]);
+		cr_expect_gt(by[p][READ], 5, "no refills in %s", phases[p]);
 	}
+	before = by[OPEN][IOCTL] + by[LOAD][IOCTL];
+	ioctls = by[PREFILL][IOCTL] + by[DECODE][IOCTL];
+	/* One part of a block is as another: every fourth, which is another tensor in each block. */
+	sweep("ioctl", before + 1, before + ioctls, 4, &base);
+	sweep("read", 1, base.read, 4, &base);
 	fprintf(stderr,
-		"inject: %u points tried in steps that refill (%lu in prefill, %lu in decode): %u "
-		"said "
-		"why, %u got by\n",
-		points, in_phase(by, PREFILL), in_phase(by, DECODE), failed, survived);
-	cr_expect_gt(in_phase(by, PREFILL), 5);
-	cr_expect_gt(in_phase(by, DECODE), 5);
+		"inject: %u points tried of steps that refill, and of their load (%lu ioctls of "
+		"the "
+		"steps, %lu reads, %lu of them in prefill, %lu in decode): %u said why, %u got "
+		"by\n",
+		points, ioctls, base.read, by[PREFILL][READ], by[DECODE][READ], failed, survived);
 	cr_expect(failed > survived);
 }
 

@@ -3,8 +3,10 @@
  * through: what is tested is the program.
  *
  *   INJECT_KIND    alloc (malloc, calloc, realloc, strdup, strndup, aligned_alloc), map (mmap,
- * mremap, memfd_create, fallocate, pthread_create) or ioctl INJECT_AT      from 1; 0 or unset: only
- * count INJECT_REPORT  file that gets "alloc N map N ioctl N fired N outstanding N" at exit;
+ *                  mremap, memfd_create, fallocate, pthread_create), ioctl or read (pread, and
+ *                  madvise that reads a file)
+ *   INJECT_AT      from 1; 0 or unset: only count
+ *   INJECT_REPORT  file that gets "alloc N map N ioctl N read N fired N outstanding N" at exit;
  *                  outstanding: blocks the program allocated and did not free
  *   INJECT_TRACE   file that gets a line for each counted call: its kind, how often the program has
  *                  flushed its output before, and who called whom, as offsets in the program
@@ -37,8 +39,8 @@ extern void *__libc_realloc(void *p, size_t n);
 extern void __libc_free(void *p);
 extern void *__libc_memalign(size_t align, size_t n);
 
-enum kind { ALLOC, MAP, IOCTL, KINDS };
-static const char *const names[KINDS] = {"alloc", "map", "ioctl"};
+enum kind { ALLOC, MAP, IOCTL, READ, KINDS };
+static const char *const names[KINDS] = {"alloc", "map", "ioctl", "read"};
 
 static uintptr_t text_start, text_end, base;
 static unsigned flushes;
@@ -117,8 +119,9 @@ static void report(void)
 	report_trace();
 	if (!path)
 		return;
-	n = snprintf(text, sizeof(text), "alloc %lu map %lu ioctl %lu fired %lu outstanding %lu\n",
-		     count[ALLOC], count[MAP], count[IOCTL], fired, outstanding);
+	n = snprintf(text, sizeof(text),
+		     "alloc %lu map %lu ioctl %lu read %lu fired %lu outstanding %lu\n",
+		     count[ALLOC], count[MAP], count[IOCTL], count[READ], fired, outstanding);
 	fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
 	if (fd >= 0) {
 		if (syscall(SYS_write, fd, text, n) != n)
@@ -320,6 +323,32 @@ EXPORT int fallocate(int fd, int mode, off_t off, off_t len)
 	if (!real)
 		real = next("fallocate");
 	return real(fd, mode, off, len);
+}
+
+EXPORT ssize_t pread(int fd, void *buf, size_t n, off_t off)
+{
+	static ssize_t (*real)(int, void *, size_t, off_t);
+
+	if (fails(READ, CALLER)) {
+		errno = EIO;
+		return -1;
+	}
+	if (!real)
+		real = next("pread");
+	return real(fd, buf, n, off);
+}
+
+EXPORT int madvise(void *at_va, size_t n, int advice)
+{
+	static int (*real)(void *, size_t, int);
+
+	if (advice == MADV_POPULATE_READ && fails(READ, CALLER)) {
+		errno = EFAULT;
+		return -1;
+	}
+	if (!real)
+		real = next("madvise");
+	return real(at_va, n, advice);
 }
 
 EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
