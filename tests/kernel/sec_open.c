@@ -119,6 +119,17 @@ static long int80(long nr, long b, long c, long d)
 	return (int)r;
 }
 
+/* A kernel without them (CONFIG_IA32_EMULATION) kills who tries. */
+static bool has_int80(void)
+{
+	int pid = fork(), status = 0;
+
+	if (!pid)
+		_exit(int80(20, 0, 0, 0) <= 0); /* getpid */
+	waitpid(pid, &status, 0);
+	return status == 0;
+}
+
 static void compat_calls(int fd)
 {
 	char *low = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
@@ -128,12 +139,19 @@ static void compat_calls(int fd)
 
 	if (low == MAP_FAILED)
 		probe_die("mmap below 4 GiB");
+	if (!has_int80()) {
+		observe("open", "32-bit system call", -1, ENOSYS, "none here");
+		observe("GET_VERSION", "32-bit system call on a descriptor opened 64-bit", -1, ENOSYS,
+			"none here");
+		goto out;
+	}
 	strcpy(low, "/dev/kfd");
 	r = int80(5, (long)low, O_RDWR, 0);
 	observe("open", "32-bit system call", r < 0 ? -1 : 0, r < 0 ? (int)-r : 0, "%s", "");
 	r = int80(54, fd, (long)AMDKFD_IOC_GET_VERSION, (long)v);
 	observe("GET_VERSION", "32-bit system call on a descriptor opened 64-bit", r < 0 ? -1 : 0,
 		r < 0 ? (int)-r : 0, "%u.%u", v->major_version, v->minor_version);
+out:
 	munmap(low, 4096);
 }
 
