@@ -141,8 +141,8 @@ static void compat_calls(int fd)
 		probe_die("mmap below 4 GiB");
 	if (!has_int80()) {
 		observe("open", "32-bit system call", -1, ENOSYS, "none here");
-		observe("GET_VERSION", "32-bit system call on a descriptor opened 64-bit", -1, ENOSYS,
-			"none here");
+		observe("GET_VERSION", "32-bit system call on a descriptor opened 64-bit", -1,
+			ENOSYS, "none here");
 		goto out;
 	}
 	strcpy(low, "/dev/kfd");
