@@ -69,9 +69,9 @@ struct load;
 int load_open(const struct load_env *e, const struct load_opts *o, struct load **out, char *err,
 	      size_t errlen);
 /* Puts items, each passed by load_check(), best in the order of their places in the file, into their places
- * in a buffer. The device must be done with what they overwrite: whoever used it was waited for. When it returns nothing is in flight,
- * the reader is as new, and the host's or the copier's stores are the device's with the next packet that
- * acquires; but see load_stuck(). On failure the places' content is unknown, err has one line:
+ * in a buffer. The device must be done with what they overwrite: whoever used it was waited for. When it
+ * returns nothing is in flight, the reader is as new, and the host's or the copier's stores are the
+ * device's with the next packet that acquires; but see load_stuck(). On failure the places' content is unknown, err has one line:
  * -ETIMEDOUT: the file or the copy stalled; -ENODATA: the file became shorter; or what pread or the device
  * said. */
 int load_run(struct load *l, struct bo *to, const struct load_item *items, uint32_t n,

@@ -1,29 +1,5 @@
 /* Synchronisation objects of the DRM core with submissions between them: binary ones and timelines. */
-#include <criterion/criterion.h>
-
-#include "cs_client.h"
-
-static int run(void (*fn)(void))
-{
-	int status = 0;
-	pid_t pid = fork();
-
-	cr_assert_geq(pid, 0);
-	if (!pid) {
-		fn();
-		_exit(failures ? 1 : 0);
-	}
-	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	return status;
-}
-
-#define IN_CHILD(name)                                                                             \
-	static void name##_body(void);                                                             \
-	Test(virt_syncobj, name, .timeout = 300)                                                   \
-	{                                                                                          \
-		cr_assert_eq(run(name##_body), 0);                                                 \
-	}                                                                                          \
-	static void name##_body(void)
+#include "cs_child.h"
 
 #define ALL       DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL
 #define SUBMITTED DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT
@@ -65,7 +41,7 @@ static int submit_between(unsigned word, unsigned in, const void *ins, size_t in
 	return result_of(amdgpu_cs_submit_raw2(dev, ctx, 0, n, c, &seq));
 }
 
-IN_CHILD(objects)
+IN_CHILD(objects, "")
 {
 	struct drm_syncobj_create c = {.flags = 2};
 	struct drm_syncobj_destroy d = {.pad = 1};
@@ -123,7 +99,7 @@ static void *signal_later(void *unused)
 	return NULL;
 }
 
-IN_CHILD(a_fence_to_come)
+IN_CHILD(a_fence_to_come, "")
 {
 	uint32_t first;
 	pthread_t t;
@@ -136,7 +112,7 @@ IN_CHILD(a_fence_to_come)
 	client_close();
 }
 
-IN_CHILD(between_jobs)
+IN_CHILD(between_jobs, "")
 {
 	struct drm_amdgpu_cs_chunk_sem one, two;
 	uint32_t h[2], first;
@@ -166,7 +142,7 @@ IN_CHILD(between_jobs)
 	client_close();
 }
 
-IN_CHILD(timelines)
+IN_CHILD(timelines, "")
 {
 	struct drm_amdgpu_cs_chunk_syncobj in = {.point = 1}, out = {.point = 2};
 	uint64_t p[2] = {1, 0}, point = 0;
@@ -242,7 +218,7 @@ IN_CHILD(timelines)
 	client_close();
 }
 
-IN_CHILD(fences_as_handles)
+IN_CHILD(fences_as_handles, "")
 {
 	uint32_t h, first;
 

@@ -344,15 +344,8 @@ bool cp_pm4_ib(struct cp_queue *q, const uint32_t words[4])
 		}
 		if (perform(q, words, 4, &va, &dwords) != NEXT)
 			return false;
-		m->depth = dwords ? 1 : 0;
-		m->ib[0].va = va;
-		m->ib[0].left = dwords;
-		m->vendor = true;
 	}
-	if (indirect(q) != NEXT)
-		return false;
-	m->vendor = false;
-	return true;
+	return cp_pm4_buffer(q, va, dwords);
 }
 
 bool cp_pm4_buffer(struct cp_queue *q, uint64_t va, uint32_t dwords)
@@ -360,7 +353,7 @@ bool cp_pm4_buffer(struct cp_queue *q, uint64_t va, uint32_t dwords)
 	struct cp_pm4 *m = q->pm4;
 
 	if (!m->vendor) {
-		m->depth = 1;
+		m->depth = dwords ? 1 : 0;
 		m->ib[0].va = va & ~3ull;
 		m->ib[0].left = dwords;
 		m->vendor = true;

@@ -16,8 +16,7 @@
 #endif
 #define CHUNK_CP_GFX_SHADOW 0x0a
 #define MAX_IB_DWORDS       0xfffffu /* the packet's 20 bits: AMDGPU_GFX_SDMA_IB_PACKET_SIZE_MAX_DW */
-#define MAX_ALLOC           INT32_MAX /* of kvmalloc() */
-#define IBS_COMPUTE         125       /* amdgpu_ring_max_ibs */
+#define IBS_COMPUTE         125      /* amdgpu_ring_max_ibs */
 #define IBS_OTHER           49
 
 /* struct drm_amdgpu_cs_chunk_cp_gfx_shadow of newer headers. */
@@ -32,7 +31,8 @@ struct chunk {
 
 struct post {
 	struct syncobj *sync;
-	uint64_t point; /* 0: it is replaced */
+	uint64_t point;
+	struct fence *link; /* for the point; NULL: it is replaced */
 };
 
 struct parser {
@@ -152,7 +152,7 @@ static int read_chunk(struct parser *p, uint64_t at)
 	c->id = user.chunk_id;
 	c->dwords = user.length_dw;
 	size = (size_t)c->dwords * 4;
-	if (size > MAX_ALLOC)
+	if (size > DRM_MAX_ALLOC)
 		return -ENOMEM;
 	c->data = malloc(size + 8);
 	if (!c->data)
@@ -168,7 +168,7 @@ static int first_pass(struct parser *p, const struct drm_amdgpu_cs_in *in)
 	uint64_t *at;
 	int err;
 
-	if (bytes > MAX_ALLOC)
+	if (bytes > DRM_MAX_ALLOC)
 		return -ENOMEM;
 	at = malloc(bytes);
 	p->chunks = calloc(in->num_chunks, sizeof(*p->chunks));
@@ -225,17 +225,16 @@ static int add_dep(struct parser *p, struct fence *f)
 
 static int second_dep(struct parser *p, const struct drm_amdgpu_cs_chunk_dep *d, bool scheduled)
 {
-	struct cs_ctx *c = drm_ctx_get(p->file, d->ctx_id);
+	const struct drm_amdgpu_fence u = {
+		.ctx_id = d->ctx_id,
+		.ip_type = d->ip_type,
+		.ip_instance = d->ip_instance,
+		.ring = d->ring,
+		.seq_no = d->handle,
+	};
 	struct fence *f = NULL, *s;
-	struct drm_entity *e;
-	int err;
+	int err = drm_ctx_lookup(p->file, &u, &f);
 
-	if (!c)
-		return -EINVAL;
-	err = drm_ctx_entity(c, d->ip_type, d->ip_instance, d->ring, &e);
-	if (!err)
-		err = drm_ctx_fence(e, d->handle, &f);
-	drm_ctx_put(c);
 	if (err || !f)
 		return err;
 	if (scheduled) {
@@ -273,7 +272,15 @@ static int second_post(struct parser *p, const struct chunk *c, bool timeline)
 					   timeline ? t[p->n_post].handle : s[p->n_post].handle);
 		if (!to->sync)
 			return -EINVAL;
-		to->point = timeline ? t[p->n_post].point : 0;
+		if (!timeline || !t[p->n_post].point)
+			continue;
+		to->point = t[p->n_post].point;
+		/* Now, so that nothing can fail once it is submitted. */
+		to->link = fence_new(0);
+		if (!to->link) {
+			p->n_post++; /* clean()'s */
+			return -ENOMEM;
+		}
 	}
 	return 0;
 }
@@ -395,8 +402,11 @@ static int submit(struct parser *p, uint64_t *seq)
 	if (err)
 		return err;
 	*seq = drm_ctx_add_fence(p->entity[p->leader], leader->finished);
-	for (uint32_t i = 0; i < p->n_post; i++)
-		drm_syncobj_post(p->post[i].sync, leader->finished, p->post[i].point);
+	for (uint32_t i = 0; i < p->n_post; i++) {
+		drm_syncobj_post(p->post[i].sync, leader->finished, p->post[i].point,
+				 p->post[i].link);
+		p->post[i].link = NULL;
+	}
 	if (p->uf) {
 		/* Through the driver's own address, whatever the client has mapped. */
 		leader->cp.fence =
@@ -415,8 +425,10 @@ static int submit(struct parser *p, uint64_t *seq)
 /* With drm_lock(). */
 static void clean(struct parser *p)
 {
-	for (uint32_t i = 0; i < p->n_post; i++)
+	for (uint32_t i = 0; i < p->n_post; i++) {
 		drm_syncobj_put(p->post[i].sync);
+		fence_put(p->post[i].link);
+	}
 	free(p->post);
 	for (uint32_t i = 0; i < p->n_deps; i++)
 		fence_put(p->deps[i]);

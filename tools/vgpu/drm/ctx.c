@@ -79,7 +79,7 @@ int drm_ctx_entity(struct cs_ctx *c, uint32_t ip, uint32_t instance, uint32_t ri
 	return 0;
 }
 
-int drm_ctx_fence(struct drm_entity *e, uint64_t seq, struct fence **out)
+static int fence_of(struct drm_entity *e, uint64_t seq, struct fence **out)
 {
 	if (seq == ~0ull)
 		seq = e->sequence - 1;
@@ -88,6 +88,21 @@ int drm_ctx_fence(struct drm_entity *e, uint64_t seq, struct fence **out)
 	*out = seq + DRM_SCHED_JOBS < e->sequence ? NULL
 						  : fence_get(e->fences[seq % DRM_SCHED_JOBS]);
 	return 0;
+}
+
+int drm_ctx_lookup(struct drm_file *f, const struct drm_amdgpu_fence *u, struct fence **out)
+{
+	struct cs_ctx *c = drm_ctx_get(f, u->ctx_id);
+	struct drm_entity *e;
+	int err;
+
+	if (!c)
+		return -EINVAL;
+	err = drm_ctx_entity(c, u->ip_type, u->ip_instance, u->ring, &e);
+	if (!err)
+		err = fence_of(e, u->seq_no, out);
+	drm_ctx_put(c);
+	return err;
 }
 
 /* amdgpu_ctx_fence_time */

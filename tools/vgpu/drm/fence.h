@@ -31,8 +31,9 @@ void drm_unlock(void);
 
 /* One reference; NULL: no memory. */
 struct fence *fence_new(uint64_t context);
-struct fence *fence_stub(void); /* signaled; NULL: no memory */
-uint64_t fence_context(void);   /* a new one */
+uint64_t fence_context(void); /* a new one */
+/* The one that signaled long ago (dma_fence_get_stub), never NULL. */
+struct fence *fence_past(void);
 struct fence *fence_get(struct fence *f);
 void fence_put(struct fence *f); /* NULL is nothing */
 bool fence_signaled(struct fence *f);
@@ -45,9 +46,8 @@ struct fence *fence_walk(struct fence *f);
 /* Moves *f to the link that signals point; *f is NULL when that has signaled long ago. -EINVAL: no
  * timeline, or it has not come that far; *f is the caller's still. */
 int fence_find(struct fence **f, uint64_t point);
-/* A link with seqno behind prev (whose reference it takes, or NULL), holding contained. NULL: no memory,
- * and prev is the caller's. */
-struct fence *fence_link(struct fence *prev, struct fence *contained, uint64_t seqno);
+/* Makes a new fence a link with seqno behind prev (whose reference it takes, or NULL), holding contained. */
+void fence_link(struct fence *link, struct fence *prev, struct fence *contained, uint64_t seqno);
 
 /* ---- waiting --------------------------------------------------------------- */
 

@@ -14,6 +14,7 @@
 
 struct drm_file;
 struct gem;
+struct drm_amdgpu_fence;
 union drm_amdgpu_ctx;
 union drm_amdgpu_bo_list;
 union drm_amdgpu_cs;
@@ -37,8 +38,9 @@ struct drm_submissions {
 uint32_t drm_entities(uint32_t ip); /* 0 for an unknown ip */
 uint32_t drm_rings(uint32_t ip);    /* that exist */
 
-#define DRM_SCHED_JOBS 32 /* amdgpu.sched_jobs: a number's fence is known for so long */
-#define DRM_GANG       4  /* AMDGPU_CS_GANG_SIZE */
+#define DRM_SCHED_JOBS 32        /* amdgpu.sched_jobs: a number's fence is known for so long */
+#define DRM_GANG       4         /* AMDGPU_CS_GANG_SIZE */
+#define DRM_MAX_ALLOC  INT32_MAX /* of kvmalloc() */
 
 /* One ring of one context: jobs in order (struct amdgpu_ctx_entity and drm_sched_entity). */
 struct drm_entity {
@@ -97,9 +99,9 @@ void drm_ctx_unref(struct cs_ctx *c); /* a job's */
 /* The entity behind three numbers: 0, -EINVAL, -ENOMEM, or the error of its last job. */
 int drm_ctx_entity(struct cs_ctx *c, uint32_t ip, uint32_t instance, uint32_t ring,
 		   struct drm_entity **out);
-/* A number's fence with a reference in *out, NULL if it is too old to be known. -EINVAL: not given out
- * yet. ~0 is the last one. */
-int drm_ctx_fence(struct drm_entity *e, uint64_t seq, struct fence **out);
+/* The fence that five numbers mean, with a reference in *out, or NULL: over too long ago to be known.
+ * -EINVAL: a number not given out yet, or what drm_ctx_entity() says. ~0 is the last one. */
+int drm_ctx_lookup(struct drm_file *f, const struct drm_amdgpu_fence *u, struct fence **out);
 uint64_t drm_ctx_add_fence(struct drm_entity *e, struct fence *f); /* its number */
 void drm_ctxs_close(struct drm_file *f);
 /* The lines of fdinfo that say how long jobs of an engine ran (amdgpu_fdinfo.c). */

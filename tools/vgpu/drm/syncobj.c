@@ -21,7 +21,6 @@
 #define WAIT_DEADLINE   DRM_SYNCOBJ_WAIT_FLAGS_WAIT_DEADLINE
 /* DRM_SYNCOBJ_WAIT_FOR_SUBMIT_TIMEOUT */
 #define SUBMIT_TIMEOUT_NS 5000000000ull
-#define MAX_ALLOC         INT32_MAX
 
 struct syncobj {
 	uint32_t refs;
@@ -92,23 +91,18 @@ static int number(struct drm_file *f, struct syncobj *s, uint32_t *handle)
 }
 
 /* The fence that s has for a point, with a reference; a signaled one for a point long past. NULL: not
- * yet, or *err. */
-static struct fence *at_point(struct syncobj *s, uint64_t point, int *err)
+ * yet. */
+static struct fence *at_point(struct syncobj *s, uint64_t point)
 {
 	struct fence *f = fence_get(s->fence);
 
-	*err = 0;
 	if (!f)
 		return NULL;
 	if (fence_find(&f, point)) {
 		fence_put(f);
 		return NULL;
 	}
-	if (!f) {
-		f = fence_stub();
-		*err = f ? 0 : -ENOMEM;
-	}
-	return f;
+	return f ? f : fence_past();
 }
 
 static void unlist(struct waiter *w)
@@ -134,11 +128,10 @@ static void enlist(struct syncobj *s, struct waiter *w)
 static void changed(struct syncobj *s)
 {
 	struct waiter *next;
-	int err;
 
 	for (struct waiter *w = s->waiters; w; w = next) {
 		next = w->next;
-		w->fence = at_point(s, w->point, &err);
+		w->fence = at_point(s, w->point);
 		if (w->fence)
 			unlist(w);
 	}
@@ -155,26 +148,23 @@ static void replace(struct syncobj *s, struct fence *f)
 	fence_put(old);
 }
 
-static int add_point(struct syncobj *s, struct fence *f, uint64_t point)
+/* Takes link, a new fence. */
+static void add_point(struct syncobj *s, struct fence *f, uint64_t point, struct fence *link)
 {
-	struct fence *link = fence_link(s->fence, f, point);
-
-	if (!link)
-		return -ENOMEM;
+	fence_link(link, s->fence, f, point);
 	s->fence = link;
 	changed(s);
 	/* Drops what has signaled. */
 	for (f = fence_get(link); f; f = fence_walk(f))
 		;
-	return 0;
 }
 
-void drm_syncobj_post(struct syncobj *s, struct fence *f, uint64_t point)
+void drm_syncobj_post(struct syncobj *s, struct fence *f, uint64_t point, struct fence *link)
 {
-	if (!point)
-		replace(s, f);
+	if (link)
+		add_point(s, f, point, link);
 	else
-		add_point(s, f, point);
+		replace(s, f);
 }
 
 int drm_syncobj_of(struct drm_file *f, struct fence *fence, uint32_t *handle)
@@ -202,8 +192,8 @@ int drm_syncobj_fence(struct drm_file *f, uint32_t handle, uint64_t point, uint6
 		err = -EINVAL;
 		goto out;
 	}
-	w.fence = at_point(s, point, &err);
-	if (!w.fence && !err && !(flags & WAIT_FOR_SUBMIT))
+	w.fence = at_point(s, point);
+	if (!w.fence && !(flags & WAIT_FOR_SUBMIT))
 		err = -EINVAL;
 	if (!w.fence && !err)
 		enlist(s, &w);
@@ -242,8 +232,8 @@ static int wait_array(struct syncobj **s, const uint64_t *points, uint32_t n, ui
 
 	for (uint32_t i = 0; i < n && !err; i++) {
 		w[i].point = points[i];
-		w[i].fence = at_point(s[i], points[i], &err);
-		if (!w[i].fence && !err && !(flags & (WAIT_FOR_SUBMIT | WAIT_AVAILABLE)))
+		w[i].fence = at_point(s[i], points[i]);
+		if (!w[i].fence && !(flags & (WAIT_FOR_SUBMIT | WAIT_AVAILABLE)))
 			err = -EINVAL;
 	}
 	for (uint32_t i = 0; i < n && !err; i++) {
@@ -277,14 +267,15 @@ static void array_free(struct array *a)
 	free(a->points);
 }
 
-/* The objects of n handles. -ENOMEM, -EFAULT, -ENOENT. */
-static int array_find(struct drm_file *f, uint64_t handles, uint32_t n, struct array *a)
+/* The objects of n handles and, where there are some, their points. -ENOMEM, -EFAULT, -ENOENT. */
+static int array_find(struct drm_file *f, uint64_t handles, uint64_t points, uint32_t n,
+		      struct array *a)
 {
 	uint32_t *h = NULL;
 	int err = 0;
 
 	*a = (struct array){.n = 0};
-	if (n * 8ull > MAX_ALLOC)
+	if (n * 8ull > DRM_MAX_ALLOC)
 		return -ENOMEM;
 	h = calloc(n, sizeof(*h));
 	a->s = calloc(n, sizeof(*a->s));
@@ -297,33 +288,26 @@ static int array_find(struct drm_file *f, uint64_t handles, uint32_t n, struct a
 		a->s[a->n] = drm_syncobj_get(f, h[a->n]);
 		err = a->s[a->n] ? 0 : -ENOENT;
 	}
+	if (!err && points)
+		err = user_read(a->points, points, n * sizeof(*a->points));
 	free(h);
 	if (err)
 		array_free(a);
 	return err;
 }
 
-static int array_points(struct array *a, uint64_t points)
-{
-	return points ? user_read(a->points, points, a->n * sizeof(*a->points)) : 0;
-}
-
 /* ---- the calls ------------------------------------------------------------- */
 
 static long create(struct drm_file *f, struct drm_syncobj_create *a)
 {
-	struct fence *stub = NULL;
+	struct fence *fence;
 	int err;
 
 	if (a->flags & ~(uint32_t)DRM_SYNCOBJ_CREATE_SIGNALED)
 		return -EINVAL;
-	if (a->flags) {
-		stub = fence_stub();
-		if (!stub)
-			return -ENOMEM;
-	}
-	err = drm_syncobj_of(f, stub, &a->handle);
-	fence_put(stub);
+	fence = a->flags ? fence_past() : NULL;
+	err = drm_syncobj_of(f, fence, &a->handle);
+	fence_put(fence);
 	return err;
 }
 
@@ -341,48 +325,39 @@ static long destroy(struct drm_file *f, const struct drm_syncobj_destroy *a)
 	return 0;
 }
 
-static long wait_call(struct drm_file *f, struct drm_syncobj_wait *a)
+static long wait_on(struct drm_file *f, uint64_t handles, uint64_t points, uint32_t n,
+		    uint32_t flags, int64_t until, uint32_t *first_signaled)
 {
 	struct array s;
 	uint32_t first;
 	int err;
 
-	if (a->flags & ~(uint32_t)(WAIT_ALL | WAIT_FOR_SUBMIT | WAIT_DEADLINE))
-		return -EINVAL;
-	if (!a->count_handles)
+	if (!n)
 		return 0;
-	err = array_find(f, a->handles, a->count_handles, &s);
+	err = array_find(f, handles, points, n, &s);
 	if (err)
 		return err;
-	err = wait_array(s.s, s.points, s.n, a->flags, drm_deadline((uint64_t)a->timeout_nsec, 1),
-			 &first);
+	err = wait_array(s.s, s.points, n, flags, drm_deadline((uint64_t)until, 1), &first);
 	if (!err)
-		a->first_signaled = first;
+		*first_signaled = first;
 	array_free(&s);
 	return err;
 }
 
+static long wait_call(struct drm_file *f, struct drm_syncobj_wait *a)
+{
+	if (a->flags & ~(uint32_t)(WAIT_ALL | WAIT_FOR_SUBMIT | WAIT_DEADLINE))
+		return -EINVAL;
+	return wait_on(f, a->handles, 0, a->count_handles, a->flags, a->timeout_nsec,
+		       &a->first_signaled);
+}
+
 static long timeline_wait(struct drm_file *f, struct drm_syncobj_timeline_wait *a)
 {
-	struct array s;
-	uint32_t first;
-	int err;
-
 	if (a->flags & ~(uint32_t)(WAIT_ALL | WAIT_FOR_SUBMIT | WAIT_AVAILABLE | WAIT_DEADLINE))
 		return -EINVAL;
-	if (!a->count_handles)
-		return 0;
-	err = array_find(f, a->handles, a->count_handles, &s);
-	if (err)
-		return err;
-	err = array_points(&s, a->points);
-	if (!err)
-		err = wait_array(s.s, s.points, s.n, a->flags,
-				 drm_deadline((uint64_t)a->timeout_nsec, 1), &first);
-	if (!err)
-		a->first_signaled = first;
-	array_free(&s);
-	return err;
+	return wait_on(f, a->handles, a->points, a->count_handles, a->flags, a->timeout_nsec,
+		       &a->first_signaled);
 }
 
 static long reset_or_signal(struct drm_file *f, const struct drm_syncobj_array *a, bool signal)
@@ -392,39 +367,48 @@ static long reset_or_signal(struct drm_file *f, const struct drm_syncobj_array *
 
 	if (a->pad || !a->count_handles)
 		return -EINVAL;
-	err = array_find(f, a->handles, a->count_handles, &s);
+	err = array_find(f, a->handles, 0, a->count_handles, &s);
 	if (err)
 		return err;
-	for (uint32_t i = 0; i < s.n && !err; i++) {
-		struct fence *stub = signal ? fence_stub() : NULL;
+	for (uint32_t i = 0; i < s.n; i++) {
+		struct fence *fence = signal ? fence_past() : NULL;
 
-		if (signal && !stub)
-			err = -ENOMEM;
-		else
-			replace(s.s[i], stub);
-		fence_put(stub);
+		replace(s.s[i], fence);
+		fence_put(fence);
 	}
 	array_free(&s);
-	return err;
+	return 0;
 }
 
 static long timeline_signal(struct drm_file *f, const struct drm_syncobj_timeline_array *a)
 {
+	struct fence *past, *links = NULL, *link;
 	struct array s;
 	int err;
 
 	if (a->flags || !a->count_handles)
 		return -EINVAL;
-	err = array_find(f, a->handles, a->count_handles, &s);
+	err = array_find(f, a->handles, a->points, a->count_handles, &s);
 	if (err)
 		return err;
-	err = array_points(&s, a->points);
-	for (uint32_t i = 0; !err && i < s.n; i++) {
-		struct fence *stub = fence_stub();
-
-		err = stub ? add_point(s.s[i], stub, s.points[i]) : -ENOMEM;
-		fence_put(stub);
+	/* All there are, or none is used. */
+	for (uint32_t i = 0; i < s.n && !err; i++) {
+		link = fence_new(0);
+		if (link) {
+			link->prev = links;
+			links = link;
+		} else {
+			err = -ENOMEM;
+		}
 	}
+	past = fence_past();
+	for (uint32_t i = 0; i < s.n && !err; i++) {
+		link = links;
+		links = link->prev;
+		add_point(s.s[i], past, s.points[i], link);
+	}
+	fence_put(past);
+	fence_put(links);
 	array_free(&s);
 	return err;
 }
@@ -462,7 +446,7 @@ static long query(struct drm_file *f, const struct drm_syncobj_timeline_array *a
 
 	if (a->flags & ~(uint32_t)DRM_SYNCOBJ_QUERY_FLAGS_LAST_SUBMITTED || !a->count_handles)
 		return -EINVAL;
-	err = array_find(f, a->handles, a->count_handles, &s);
+	err = array_find(f, a->handles, 0, a->count_handles, &s);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < s.n && !err; i++) {
@@ -476,8 +460,8 @@ static long query(struct drm_file *f, const struct drm_syncobj_timeline_array *a
 
 static long transfer(struct drm_file *f, const struct drm_syncobj_transfer *a)
 {
+	struct fence *fence, *link = NULL;
 	struct syncobj *to;
-	struct fence *fence;
 	int err;
 
 	if (a->pad)
@@ -494,10 +478,10 @@ static long transfer(struct drm_file *f, const struct drm_syncobj_transfer *a)
 			fence_put(fence);
 			fence = held;
 		}
-		if (a->dst_point)
-			err = add_point(to, fence, a->dst_point);
+		if (a->dst_point && !(link = fence_new(0)))
+			err = -ENOMEM;
 		else
-			replace(to, fence);
+			drm_syncobj_post(to, fence, a->dst_point, link);
 		fence_put(fence);
 	}
 	drm_syncobj_put(to);

@@ -20,8 +20,9 @@ void drm_syncobj_put(struct syncobj *s);                              /* NULL is
  * after 5 s and -EINTR. The lock is given up while it waits. */
 int drm_syncobj_fence(struct drm_file *f, uint32_t handle, uint64_t point, uint64_t flags,
 		      struct fence **out);
-/* Work that is submitted: its fence becomes the object's, or a point of its timeline. */
-void drm_syncobj_post(struct syncobj *s, struct fence *f, uint64_t point);
+/* Work that is submitted: its fence becomes the object's or, with a link (a new fence, which it takes), a
+ * point of its timeline. */
+void drm_syncobj_post(struct syncobj *s, struct fence *f, uint64_t point, struct fence *link);
 /* A new object with that fence. 0, -ENOMEM. */
 int drm_syncobj_of(struct drm_file *f, struct fence *fence, uint32_t *handle);
 

@@ -54,12 +54,8 @@ int fence_find(struct fence **f, uint64_t point)
 	return 0;
 }
 
-struct fence *fence_link(struct fence *prev, struct fence *contained, uint64_t seqno)
+void fence_link(struct fence *f, struct fence *prev, struct fence *contained, uint64_t seqno)
 {
-	struct fence *f = fence_new(0);
-
-	if (!f)
-		return NULL;
 	if (prev && prev->chain && seqno > prev->seqno) {
 		f->context = prev->context;
 		f->prev_seqno = prev->seqno;
@@ -73,5 +69,4 @@ struct fence *fence_link(struct fence *prev, struct fence *contained, uint64_t s
 	f->seqno = seqno;
 	f->prev = prev;
 	f->contained = fence_get(contained);
-	return f;
 }

@@ -9,24 +9,6 @@
 #include "submit.h"
 #include "syncobj.h"
 
-#define MAX_ALLOC INT32_MAX /* of kvmalloc() */
-
-/* The fence that five numbers mean, with a reference, or NULL: over long ago. With drm_lock(). */
-static int lookup(struct drm_file *f, const struct drm_amdgpu_fence *u, struct fence **out)
-{
-	struct cs_ctx *c = drm_ctx_get(f, u->ctx_id);
-	struct drm_entity *e;
-	int err;
-
-	if (!c)
-		return -EINVAL;
-	err = drm_ctx_entity(c, u->ip_type, u->ip_instance, u->ring, &e);
-	if (!err)
-		err = drm_ctx_fence(e, u->seq_no, out);
-	drm_ctx_put(c);
-	return err;
-}
-
 /* 1: it has signaled; 0: not in time; -EINTR; or the job's error. */
 static int wait_for(struct fence *f, uint64_t deadline)
 {
@@ -53,7 +35,7 @@ long drm_wait_cs_ioctl(struct drm_file *f, union drm_amdgpu_wait_cs *a)
 	int r;
 
 	drm_lock();
-	r = lookup(f, &u, &fence);
+	r = drm_ctx_lookup(f, &u, &fence);
 	if (!r)
 		r = fence ? wait_for(fence, deadline) : 1;
 	fence_put(fence);
@@ -73,7 +55,7 @@ static int wait_all(struct drm_file *f, const struct drm_amdgpu_fence *u, uint32
 
 	for (uint32_t i = 0; i < n && r > 0; i++) {
 		struct fence *fence = NULL;
-		int err = lookup(f, &u[i], &fence);
+		int err = drm_ctx_lookup(f, &u[i], &fence);
 
 		if (err)
 			return err;
@@ -107,7 +89,7 @@ static int look_up_any(struct drm_file *f, const struct drm_amdgpu_fence *u, uin
 		       struct fence **all, uint32_t *known)
 {
 	for (*known = 0; *known < n; ++*known) {
-		int err = lookup(f, &u[*known], &all[*known]);
+		int err = drm_ctx_lookup(f, &u[*known], &all[*known]);
 
 		if (err || !all[*known])
 			return err;
@@ -125,7 +107,7 @@ long drm_wait_fences_ioctl(struct drm_file *f, union drm_amdgpu_wait_fences *a)
 	struct fence **fences;
 	int r, err = 0;
 
-	if (bytes > MAX_ALLOC)
+	if (bytes > DRM_MAX_ALLOC)
 		return -ENOMEM;
 	u = calloc(n + 1ul, sizeof(*u));
 	fences = calloc(n + 1ul, sizeof(*fences));
@@ -166,11 +148,9 @@ long drm_fence_to_handle_ioctl(struct drm_file *f, union drm_amdgpu_fence_to_han
 	long r;
 
 	drm_lock();
-	r = lookup(f, &a->in.fence, &fence);
-	if (!r && !fence) {
-		fence = fence_stub();
-		r = fence ? 0 : -ENOMEM;
-	}
+	r = drm_ctx_lookup(f, &a->in.fence, &fence);
+	if (!r && !fence)
+		fence = fence_past();
 	if (!r && what == AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ)
 		r = drm_syncobj_of(f, fence, &a->out.handle);
 	else if (!r)
