@@ -47,8 +47,7 @@ struct parser {
 	struct gem *uf;
 	uint32_t uf_offset;
 	struct bo_list *list;
-	struct fence **deps;
-	uint32_t n_deps;
+	struct fences deps;
 	struct post *post;
 	uint32_t n_post;
 };
@@ -209,20 +208,6 @@ static int second_ib(struct parser *p, const struct drm_amdgpu_cs_chunk_ib *ib)
 	return 0;
 }
 
-/* Takes the reference. */
-static int add_dep(struct parser *p, struct fence *f)
-{
-	struct fence **d = realloc(p->deps, (p->n_deps + 1) * sizeof(*d));
-
-	if (!d) {
-		fence_put(f);
-		return -ENOMEM;
-	}
-	p->deps = d;
-	d[p->n_deps++] = f;
-	return 0;
-}
-
 static int second_dep(struct parser *p, const struct drm_amdgpu_cs_chunk_dep *d, bool scheduled)
 {
 	const struct drm_amdgpu_fence u = {
@@ -232,17 +217,13 @@ static int second_dep(struct parser *p, const struct drm_amdgpu_cs_chunk_dep *d,
 		.ring = d->ring,
 		.seq_no = d->handle,
 	};
-	struct fence *f = NULL, *s;
+	struct fence *f = NULL;
 	int err = drm_ctx_lookup(p->file, &u, &f);
 
-	if (err || !f)
-		return err;
-	if (scheduled) {
-		s = fence_get(f->scheduled);
-		fence_put(f);
-		f = s;
-	}
-	return add_dep(p, f);
+	if (!err && f)
+		err = fences_add(&p->deps, scheduled ? f->scheduled : f);
+	fence_put(f);
+	return err;
 }
 
 static int second_wait(struct parser *p, uint32_t handle, uint64_t point, uint64_t flags)
@@ -250,7 +231,11 @@ static int second_wait(struct parser *p, uint32_t handle, uint64_t point, uint64
 	struct fence *f;
 	int err = drm_syncobj_fence(p->file, handle, point, flags, &f);
 
-	return err ? err : add_dep(p, f);
+	if (err)
+		return err;
+	err = fences_add(&p->deps, f);
+	fence_put(f);
+	return err;
 }
 
 /* Only one chunk may say what is to be signaled. */
@@ -354,9 +339,9 @@ static int sync_buffer(struct parser *p, struct gem *g)
 	if (g->create_flags & AMDGPU_GEM_CREATE_EXPLICIT_SYNC)
 		return 0;
 	gem_busy(g);
-	for (uint32_t i = 0; i < g->n_fences && !err; i++) {
-		if (g->fences[i]->owner != p->file->client_id)
-			err = add_dep(p, fence_get(g->fences[i]));
+	for (uint32_t i = 0; i < g->fences.n && !err; i++) {
+		if (g->fences.at[i]->owner != p->file->client_id)
+			err = fences_add(&p->deps, g->fences.at[i]);
 	}
 	return err;
 }
@@ -369,9 +354,9 @@ static int sync_rings(struct parser *p)
 		err = sync_buffer(p, p->list->gem[i]);
 	if (!err && p->uf)
 		err = sync_buffer(p, p->uf);
-	for (uint32_t i = 0; i < p->n_deps; i++) {
+	for (uint32_t i = 0; i < p->deps.n; i++) {
 		for (unsigned k = 0; k < p->gang && !err; k++)
-			err = drm_job_depend(p->job[k], p->deps[i]);
+			err = drm_job_depend(p->job[k], p->deps.at[i]);
 	}
 	/* The leader begins when all others have. */
 	for (unsigned k = 0; k < p->gang && !err; k++) {
@@ -430,12 +415,13 @@ static void clean(struct parser *p)
 		fence_put(p->post[i].link);
 	}
 	free(p->post);
-	for (uint32_t i = 0; i < p->n_deps; i++)
-		fence_put(p->deps[i]);
-	free(p->deps);
+	fences_drop(&p->deps);
 	for (unsigned k = 0; k < p->gang; k++) {
-		if (p->job[k])
-			drm_job_free(p->job[k]);
+		if (!p->job[k])
+			continue;
+		/* A buffer that was marked before memory ran out is not to wait for it. */
+		fence_signal(p->job[k]->finished, -ECANCELED);
+		drm_job_free(p->job[k]);
 	}
 	drm_list_put(p->list);
 	if (p->uf)

@@ -88,6 +88,25 @@ void fence_put(struct fence *f)
 	}
 }
 
+int fences_add(struct fences *all, struct fence *f)
+{
+	struct fence **at = realloc(all->at, (all->n + 1) * sizeof(*at));
+
+	if (!at)
+		return -ENOMEM;
+	all->at = at;
+	at[all->n++] = fence_get(f);
+	return 0;
+}
+
+void fences_drop(struct fences *all)
+{
+	while (all->n)
+		fence_put(all->at[--all->n]);
+	free(all->at);
+	all->at = NULL;
+}
+
 void fence_signal(struct fence *f, int err)
 {
 	if (f->signaled)

@@ -26,6 +26,12 @@ struct fence {
 	struct fence *prev, *contained;
 };
 
+/* References on some; all 0: none. */
+struct fences {
+	struct fence **at;
+	uint32_t n;
+};
+
 void drm_lock(void);
 void drm_unlock(void);
 
@@ -37,6 +43,8 @@ struct fence *fence_past(void);
 struct fence *fence_get(struct fence *f);
 void fence_put(struct fence *f); /* NULL is nothing */
 bool fence_signaled(struct fence *f);
+int fences_add(struct fences *all, struct fence *f); /* a reference of its own; -ENOMEM */
+void fences_drop(struct fences *all);
 /* Ends it with an error of its own or, if err is not 0, with that. Tells who waits. */
 void fence_signal(struct fence *f, int err);
 

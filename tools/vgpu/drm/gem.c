@@ -221,12 +221,10 @@ void gem_unref(struct gem *g)
 		if (g->kfd_flags)
 			kfd_mem_unreserve(g->kfd_flags, g->size);
 	}
-	if (g->fences) {
+	if (g->fences.at) {
 		drm_lock();
-		while (g->n_fences)
-			fence_put(g->fences[--g->n_fences]);
+		fences_drop(&g->fences);
 		drm_unlock();
-		free(g->fences);
 	}
 	if (g->foreign)
 		rawsys2(SYS_munmap, g->bo->user_addr, g->size);
@@ -236,35 +234,32 @@ void gem_unref(struct gem *g)
 
 struct fence *gem_busy(struct gem *g)
 {
-	for (uint32_t i = 0; i < g->n_fences;) {
-		if (fence_signaled(g->fences[i])) {
-			fence_put(g->fences[i]);
-			g->fences[i] = g->fences[--g->n_fences];
+	struct fences *all = &g->fences;
+
+	for (uint32_t i = 0; i < all->n;) {
+		if (fence_signaled(all->at[i])) {
+			fence_put(all->at[i]);
+			all->at[i] = all->at[--all->n];
 		} else {
 			i++;
 		}
 	}
-	return g->n_fences ? g->fences[0] : NULL;
+	return all->n ? all->at[0] : NULL;
 }
 
 int gem_add_fence(struct gem *g, struct fence *f)
 {
-	struct fence **all;
+	struct fences *all = &g->fences;
 
 	gem_busy(g);
-	for (uint32_t i = 0; i < g->n_fences; i++) {
-		if (g->fences[i]->context != f->context)
+	for (uint32_t i = 0; i < all->n; i++) {
+		if (all->at[i]->context != f->context)
 			continue;
-		fence_put(g->fences[i]);
-		g->fences[i] = fence_get(f);
+		fence_put(all->at[i]);
+		all->at[i] = fence_get(f);
 		return 0;
 	}
-	all = realloc(g->fences, (g->n_fences + 1) * sizeof(*all));
-	if (!all)
-		return -ENOMEM;
-	g->fences = all;
-	all[g->n_fences++] = fence_get(f);
-	return 0;
+	return fences_add(all, f);
 }
 
 uint64_t gem_mmap_offset(struct gem *g)

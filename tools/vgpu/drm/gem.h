@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "drm/fence.h"
 #include "vm/vm.h"
 
 struct drm_file;
@@ -45,8 +46,7 @@ struct gem {
 	uint32_t metadata_size;
 	uint32_t metadata[64];
 	/* Jobs that use it, of each fence context the last (its dma_resv); drm_lock(). */
-	struct fence **fences;
-	uint32_t n_fences;
+	struct fences fences;
 	struct gem_allow {
 		struct drm_file *file;
 		uint32_t count;

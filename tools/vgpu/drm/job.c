@@ -90,9 +90,7 @@ struct drm_job *drm_job_new(struct drm_file *f, struct drm_entity *e, unsigned m
 
 void drm_job_free(struct drm_job *j)
 {
-	for (unsigned i = 0; i < j->n_deps; i++)
-		fence_put(j->deps[i]);
-	free(j->deps);
+	fences_drop(&j->deps);
 	fence_put(j->finished);
 	drm_ctx_unref(j->ctx);
 	if (j->uf)
@@ -102,17 +100,10 @@ void drm_job_free(struct drm_job *j)
 
 int drm_job_depend(struct drm_job *j, struct fence *f)
 {
-	struct fence **d;
-
 	/* What it is queued behind, and what has been, is not waited for. */
 	if (fence_signaled(f) || f->context == j->entity->context)
 		return 0;
-	d = realloc(j->deps, (j->n_deps + 1) * sizeof(*d));
-	if (!d)
-		return -ENOMEM;
-	j->deps = d;
-	d[j->n_deps++] = fence_get(f);
-	return 0;
+	return fences_add(&j->deps, f);
 }
 
 static void finish(struct drm_job *j, int err)
@@ -223,8 +214,8 @@ static int rank(const struct drm_entity *e)
 
 static bool ready(struct drm_job *j)
 {
-	for (unsigned i = 0; i < j->n_deps; i++) {
-		if (!fence_signaled(j->deps[i]))
+	for (uint32_t i = 0; i < j->deps.n; i++) {
+		if (!fence_signaled(j->deps.at[i]))
 			return false;
 	}
 	return true;

@@ -74,8 +74,7 @@ struct drm_job {
 	struct drm_ring *ring;
 	struct drm_file *file;
 	struct fence *finished;
-	struct fence **deps;
-	unsigned n_deps;
+	struct fences deps;
 	struct gem *uf; /* what cp.fence lies in */
 	uint64_t order;
 	int error; /* of the fence, if the ring gets through it all the same */
